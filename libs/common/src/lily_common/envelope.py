@@ -37,7 +37,7 @@ _RESERVED = frozenset(
     }
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_SEQUENCE = 10**20 - 1
+_SEQUENCE = re.compile(r"^[0-9]{1,20}$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _envelope(event: dict[str, Any]) -> tuple[str, str, str, int]:
     sequence = 0
     raw_sequence = event.get("sequence")
     if raw_sequence is not None:
-        if str(raw_sequence).isascii() and str(raw_sequence).isdigit() and int(raw_sequence) <= _MAX_SEQUENCE:
+        if _SEQUENCE.match(str(raw_sequence)):
             sequence = int(raw_sequence)
         else:
             errors.append(FieldError("sequence", "must be a non-negative integer of at most 20 digits"))
