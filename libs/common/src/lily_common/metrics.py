@@ -35,6 +35,8 @@ STREAM_DLQ = Counter("lily_stream_dlq_total", "Messages to the dead-letter topic
 STREAM_BATCH_SECONDS = Histogram("lily_stream_batch_seconds", "Micro-batch time", ["query"], buckets=_SECONDS)
 #: Kafka messages not yet read by a query, at the end of its last batch.
 STREAM_LAG = Gauge("lily_stream_lag_messages", "Messages behind", ["query"])
+#: Times a streaming query died and was started again in place.
+STREAM_RESTARTS = Counter("lily_stream_restarts_total", "Query restarts", ["query"])
 #: Upkeep operations on lake tables.
 UPKEEP_SECONDS = Histogram("lily_upkeep_seconds", "Upkeep time", ["table", "operation"], buckets=_SECONDS)
 

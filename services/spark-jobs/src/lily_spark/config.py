@@ -1,0 +1,55 @@
+"""Settings of the Spark jobs: those of every Lily process, and the knobs of the fan-out and lake applications."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field
+
+from lily_common.config import Settings
+
+
+class SparkSettings(Settings):
+    """Durations are in seconds. Every knob has a default that suits two cores and the embedded stack."""
+
+    spark_driver_memory: str = Field(
+        "", alias="LILY_SPARK_DRIVER_MEMORY", description="JVM heap; empty: the application's own default"
+    )
+    fanout_batch_seconds: int = Field(
+        10, alias="LILY_FANOUT_BATCH_SECONDS", ge=5, description="Checkpoint interval of a Real-Time query"
+    )
+    events_trigger_ms: int = Field(500, alias="LILY_EVENTS_TRIGGER_MS", ge=0)
+    mirror_trigger_ms: int = Field(50, alias="LILY_MIRROR_TRIGGER_MS", ge=0)
+    bulk_mirror_trigger_ms: int = Field(1000, alias="LILY_BULK_MIRROR_TRIGGER_MS", ge=0)
+    raw_trigger_ms: int = Field(5000, alias="LILY_RAW_TRIGGER_MS", ge=0)
+    bulk_rows_per_batch: int = Field(
+        10_000, alias="LILY_BULK_ROWS_PER_BATCH", ge=1, description="Bound on bulk rows that a batch may hold"
+    )
+    priority_rows_per_batch: int = Field(
+        50_000, alias="LILY_PRIORITY_ROWS_PER_BATCH", ge=1, description="Guards the heap after a long pause"
+    )
+    silver_buckets: int = Field(8, alias="LILY_SILVER_BUCKETS", ge=1, description="Fixed once a table exists")
+    compact_seconds: int = Field(180, alias="LILY_COMPACT_SECONDS", ge=1)
+    compact_files: int = Field(
+        64, alias="LILY_COMPACT_FILES", ge=1, description="Compact earlier when this many update files wait"
+    )
+
+    def checkpoint(self, *parts: str) -> Path:
+        """Absolute local folder of one query's checkpoint, e.g. `checkpoint("fanout", "a")`."""
+        return self.checkpoint_dir.absolute().joinpath(*parts)
+
+    @property
+    def jars(self) -> list[str]:
+        """Paths of the extra jars: LILY_SPARK_JARS holds them, comma-separated, or names folders of them."""
+        found: list[str] = []
+        for part in filter(None, (piece.strip() for piece in self.spark_jars.split(","))):
+            path = Path(part)
+            found += sorted(str(jar) for jar in path.glob("*.jar")) if path.is_dir() else [part]
+        return found
+
+
+@lru_cache(maxsize=1)
+def spark_settings() -> SparkSettings:
+    """The process's settings, read once."""
+    return SparkSettings()

@@ -1,0 +1,1 @@
+"""What keeps an application alive: waiting for servers, supervising queries, readiness, metrics, the writer lock."""

@@ -1,0 +1,141 @@
+"""Keeps streaming queries running: starts them, restarts the dead in place, and says which are ready."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lily_common.logs import get_logger
+from lily_common.metrics import STREAM_RESTARTS
+
+log = get_logger(__name__)
+
+#: A query that fails this often without one batch in between ends the process, so that it starts afresh.
+MAX_FAILURES = 6
+_MAX_BACKOFF = 10.0
+
+
+class QueryFailedError(Exception):
+    """A query cannot be kept running; the process should exit with a failure."""
+
+
+@dataclass
+class Supervised:
+    """One query under supervision. `start` starts it from its checkpoint and returns at once."""
+
+    name: str
+    start: Callable[[], StreamingQuery]
+    query: StreamingQuery | None = None
+    failures: int = 0
+    started: bool = False  # its tasks ran, or a batch ended, since its last start
+    not_before: float = 0.0
+    last_progress: float = field(default_factory=time.monotonic)
+
+
+class Queries:
+    """The queries of one application. Thread-safe where the listener's thread comes in (`progressed`)."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._held: dict[str, Supervised] = {}
+        self._lock = threading.Lock()
+
+    def add(self, name: str, start: Callable[[], StreamingQuery]) -> None:
+        """Start `name` now and keep it running from here on."""
+        supervised = Supervised(name, start)
+        self._held[name] = supervised
+        self._start(supervised)
+
+    def ready(self) -> dict[str, str]:
+        """Readiness by query: "ok" when its tasks have run since its last start."""
+        return {
+            name: "ok" if held.started and held.query is not None else "starting"
+            for name, held in self._held.items()
+        }
+
+    def progressed(self, name: str) -> None:
+        """A batch of `name` has ended: told by the listener."""
+        with self._lock:
+            if held := self._held.get(name):
+                held.failures = 0
+                held.started = True
+                held.last_progress = time.monotonic()
+
+    def restart_at(self, name: str, delay: float) -> None:
+        """Stop `name` and start it again `delay` seconds from now."""
+        held = self._held[name]
+        _stop(held)
+        held.not_before = time.monotonic() + delay
+
+    def check(self) -> None:
+        """Restart what is down. Raises QueryFailedError when a query fails again and again."""
+        for held in self._held.values():
+            if held.query is not None and not held.query.isActive:
+                self._died(held)
+            if held.query is None and time.monotonic() >= held.not_before:
+                self._start(held)
+            if held.query is not None and not held.started:
+                held.started = self._has_tasks(held.query)
+
+    def stop(self, *, after_batch: bool) -> None:
+        """Stop every query; with `after_batch` each is given time to end the batch it is in."""
+        for held in self._held.values():
+            if held.query is not None and after_batch:
+                _await_idle(held.query)
+            _stop(held)
+
+    def _start(self, held: Supervised) -> None:
+        try:
+            held.query = held.start()
+        except PySparkException as refused:
+            self._failed(held, str(refused))
+        else:
+            log.info("query started", query=held.name, run=str(held.query.runId))
+
+    def _died(self, held: Supervised) -> None:
+        query, held.query = held.query, None
+        reason = query.exception() if query is not None else None
+        self._failed(held, str(reason) if reason is not None else "stopped from outside")
+
+    def _failed(self, held: Supervised, reason: str) -> None:
+        held.failures += 1
+        held.started = False
+        STREAM_RESTARTS.labels(held.name).inc()
+        log.error("query died", query=held.name, failures=held.failures, reason=reason[:4000])
+        if held.failures >= MAX_FAILURES:
+            raise QueryFailedError(f"{held.name} failed {held.failures} times in a row: {reason[:500]}")
+        # The first restart is immediate: one death out of the blue should cost as little as it can.
+        held.not_before = time.monotonic() + min(_MAX_BACKOFF, 0.5 * 2**held.failures - 1)
+
+    def _has_tasks(self, query: StreamingQuery) -> bool:
+        """A query's job group is its run id; a task of it that runs has its sources open."""
+        tracker = self._spark.sparkContext.statusTracker()
+        for job in tracker.getJobIdsForGroup(str(query.runId)):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info else ():
+                stage_info = tracker.getStageInfo(stage)
+                if stage_info and (stage_info.numActiveTasks or stage_info.numCompletedTasks):
+                    return True
+        return False
+
+
+def _stop(held: Supervised) -> None:
+    query, held.query, held.started = held.query, None, False
+    if query is None:
+        return
+    try:
+        query.stop()
+    except PySparkException as late:
+        log.warning("query did not stop in time", query=held.name, reason=str(late)[:500])
+
+
+def _await_idle(query: StreamingQuery, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while query.isActive and query.status.get("isTriggerActive") and time.monotonic() < deadline:
+        time.sleep(0.02)

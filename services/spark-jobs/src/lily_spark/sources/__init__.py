@@ -1,0 +1,1 @@
+"""Where rows come from: Kafka topics as streaming DataFrames."""
