@@ -1,0 +1,37 @@
+"""What a mirror task needs to know, small enough to travel to every worker with the task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from pydantic import SecretStr
+
+from lily_common.config import Settings
+
+
+@dataclass(frozen=True)
+class MirrorConfig:
+    """Where the mirror is and how long things stay in it."""
+
+    mongo_uri: SecretStr
+    database: str
+    dedupe: timedelta
+    keep: timedelta
+    keep_deleted: timedelta
+    sensitive: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Tenant -> names of the fields that never reach the mirror."""
+
+    @classmethod
+    def of(cls, settings: Settings, sensitive: dict[str, frozenset[str]] | None = None) -> MirrorConfig:
+        return cls(
+            mongo_uri=settings.mongo_uri,
+            database=settings.mongo_database,
+            dedupe=timedelta(days=settings.dedupe_days),
+            keep=timedelta(days=settings.mirror_days),
+            keep_deleted=timedelta(days=settings.tombstone_days),
+            sensitive=sensitive or {},
+        )
+
+    def sensitive_of(self, tenant: str) -> frozenset[str]:
+        return self.sensitive.get(tenant, frozenset())
