@@ -35,6 +35,13 @@ class Settings(BaseSettings):
     audience: str = Field("lily", alias="LILY_AUDIENCE")
     admin_key: SecretStr = Field(SecretStr(""), alias="LILY_ADMIN_KEY")
     signing_key_file: Path | None = Field(None, alias="LILY_SIGNING_KEY_FILE")
+    dev_signing_key: bool = Field(
+        False, alias="LILY_DEV_SIGNING_KEY", description="Sign with a key made at start when there is no file"
+    )
+    token_seconds: int = Field(900, alias="LILY_TOKEN_SECONDS", ge=10, le=900)
+    max_concurrency: int = Field(
+        512, alias="LILY_MAX_CONCURRENCY", ge=1, description="Requests in flight per process before 503"
+    )
     master_key: SecretStr = Field(SecretStr(""), alias="LILY_MASTER_KEY", description="base64 of 32 bytes")
     egress_allow: str = Field("", alias="LILY_EGRESS_ALLOW", description="Comma-separated CIDRs")
     metrics_port: int = Field(0, alias="LILY_METRICS_PORT", description="0: no metrics server")

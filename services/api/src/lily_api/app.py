@@ -1,0 +1,55 @@
+"""The application: every domain's router under the same error form, limits and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+
+from lily_api import __version__, middleware, openapi, problems
+from lily_api.audit.endpoints import router as audit
+from lily_api.health.endpoints import router as health
+from lily_api.keys.endpoints import router as keys
+from lily_api.oauth.endpoints import router as oauth
+from lily_api.services import Services, build
+from lily_api.tenants.endpoints import router as tenants
+from lily_api.tenants.service import publish_all_policies
+from lily_common.config import Settings
+from lily_common.config import settings as read_settings
+
+#: One line per domain.
+ROUTERS: list[APIRouter] = [
+    health,
+    oauth,
+    tenants,
+    keys,
+    audit,
+]
+
+#: What a domain runs beside the requests (a consumer, a cache): entered when the services are up, left before they go.
+BACKGROUND: list[Callable[[Services], AbstractAsyncContextManager[None]]] = [
+    publish_all_policies,
+]
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The whole API. Nothing is connected before the lifespan starts, so that the OpenAPI needs no server."""
+    chosen = settings or read_settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            services = await stack.enter_async_context(build(chosen))
+            app.state.lily = services
+            for background in BACKGROUND:
+                await stack.enter_async_context(background(services))
+            yield
+
+    app = FastAPI(title="Lily", version=__version__, lifespan=lifespan, redirect_slashes=False)
+    for router in ROUTERS:
+        app.include_router(router)
+    problems.install(app)
+    middleware.install(app, chosen)
+    openapi.install(app, ROUTERS)
+    return app

@@ -1,0 +1,1 @@
+"""Probes and metrics, for machines that watch the API."""

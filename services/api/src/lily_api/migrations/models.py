@@ -1,0 +1,19 @@
+"""Every module that declares tables, imported so that the metadata is whole. One line per module."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from lily_common.db import Base
+
+MODULES = [
+    "lily_api.tenants.models",
+    "lily_api.keys.models",
+    "lily_api.oauth.models",
+    "lily_api.audit.models",
+]
+
+for _module in MODULES:
+    import_module(_module)
+
+METADATA = Base.metadata

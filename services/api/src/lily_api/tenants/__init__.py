@@ -1,0 +1,1 @@
+"""Tenants: who they are and what of their assets may be mirrored."""
