@@ -245,6 +245,8 @@ class Ledger:
         if not receipt.valid:
             yield Problem("bad signature", f"{receipt.subscription}: {receipt.delivery_id}")
         promise = self.promises.get(receipt.identity)
+        if promise is None and self._took_back(receipt):
+            return
         tenant = self._subscriptions.get(receipt.subscription)
         if tenant is not None and receipt.identity.tenant != tenant:
             yield Problem("crossed tenants", f"{receipt.subscription} of {tenant} got {receipt.identity}")
@@ -252,6 +254,18 @@ class Ledger:
             yield Problem("unknown", f"{receipt.subscription} got {receipt.identity}, which nobody sent")
         elif receipt.event.get("data") != promise.event["data"]:
             yield Problem("altered", f"{receipt.subscription} got another body of {receipt.identity}")
+
+    def _took_back(self, receipt: Receipt) -> bool:
+        """Whether it is Lily's own detach of a tag that a delete ended: it names that delete as its cause."""
+        cause = Identity(
+            receipt.identity.tenant,
+            str(receipt.event.get("causesource")),
+            str(receipt.event.get("causeid")),
+        )
+        known = self.promises.get(cause)
+        return (
+            receipt.event.get("type") == DETACHED and known is not None and known.event["type"] == DELETE_TYPE
+        )
 
 
 def _walk(chain: list[Promise], grave: int | None) -> Iterator[tuple[Promise, bool | None]]:
