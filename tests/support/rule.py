@@ -121,6 +121,19 @@ def visible(registers: Mapping[str, Write]) -> dict[str, Write]:
     return seen
 
 
+def own_value(name: str, write: Write | Held) -> Any:
+    """What a field register says of its field: its value, None when it erases it. For other registers the payload."""
+    kind, _, rest = name.partition("|")
+    if kind != "field":
+        return write.data
+    field = rest.partition("|")[2]
+    if write.type in _ONE_FIELD:
+        return write.data.get(field)
+    if field in write.data.get("unset", []):
+        return None
+    return write.data.get("set", {}).get(field)
+
+
 def effective_tags(registers: Mapping[str, Write]) -> set[str]:
     """Tags with at least one origin that is attached and not buried by a delete."""
     return {
