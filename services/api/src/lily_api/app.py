@@ -9,12 +9,16 @@ from fastapi import APIRouter, FastAPI
 
 from lily_api import __version__, middleware, openapi, problems
 from lily_api.audit.endpoints import router as audit
+from lily_api.connectors.endpoints import router as connectors
 from lily_api.health.endpoints import router as health
+from lily_api.ingest.endpoints import router as ingest
 from lily_api.keys.endpoints import router as keys
 from lily_api.oauth.endpoints import router as oauth
+from lily_api.openlineage.endpoints import router as openlineage_events
 from lily_api.services import Services, build
 from lily_api.tenants.endpoints import router as tenants
 from lily_api.tenants.service import publish_all_policies
+from lily_api.webhooks.endpoints import router as webhooks
 from lily_common.config import Settings
 from lily_common.config import settings as read_settings
 
@@ -25,6 +29,10 @@ ROUTERS: list[APIRouter] = [
     tenants,
     keys,
     audit,
+    connectors,
+    ingest,
+    webhooks,
+    openlineage_events,
 ]
 
 #: What a domain runs beside the requests (a consumer, a cache): entered when the services are up, left before they go.

@@ -34,6 +34,10 @@ _TAGS = [
     {"name": "tenants", "description": "Tenants and their mirror policy"},
     {"name": "keys", "description": "API keys"},
     {"name": "audit", "description": "The hash-chained log of every write"},
+    {"name": "connectors", "description": "What the tenant has connected, and the kinds there are"},
+    {"name": "events", "description": "CloudEvents in, one or many at a time"},
+    {"name": "webhooks", "description": "Vendors' signed calls"},
+    {"name": "openlineage", "description": "OpenLineage's own API, for its clients unmodified"},
 ]
 _SECURITY = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key"},

@@ -25,5 +25,6 @@ class Connector(TenantOwned, Base):
     config: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default="{}")
     secrets: Mapped[str | None]
     status: Mapped[str] = mapped_column(Text, server_default="active")
+    created_by: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())

@@ -60,9 +60,9 @@ class Kind:
 
     def new_secret(self) -> str | None:
         """A secret in the vendor's form, or None when this kind has none made up for it."""
-        if not self.config.makes_secret:
+        if not (self.has_inbound and self.config.makes_secret):
             return None
-        return str(self._module("inbound" if self.has_inbound else "outbound").new_secret())
+        return str(self._module("inbound").new_secret())
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the configuration."""

@@ -11,6 +11,7 @@ MODULES = [
     "lily_api.keys.models",
     "lily_api.oauth.models",
     "lily_api.audit.models",
+    "lily_connectors.models",
 ]
 
 for _module in MODULES:

@@ -58,8 +58,13 @@ class Changes:
     def patch(
         self, qualified_name: str, asset_type: str, fields: Mapping[str, Any], aspect: str = "core"
     ) -> None:
-        """Overlay these fields; nothing is sent when there are none."""
+        """Overlay these fields; nothing is sent when there are none.
+
+        A name that is the qualified name's last part goes without saying: every field is a register to keep.
+        """
         known = {name: value for name, value in fields.items() if value is not None}
+        if aspect == "core" and known.get("name") == qualified_name.rsplit("/", 1)[-1]:
+            del known["name"]
         if known:
             data = {
                 "qualified_name": qualified_name,

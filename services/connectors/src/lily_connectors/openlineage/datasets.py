@@ -2,6 +2,7 @@
 
 Everything is a patch, because producers spread what they know over START, RUNNING and COMPLETE: a later event that
 says less must not clear what an earlier one said. For the same reason a column that a later schema leaves out stays.
+A parent is not stated: it is the qualified name one level up.
 People and catalogues own `core`'s description and owners; what facets say of them is kept in aspect `openlineage`.
 """
 
@@ -17,7 +18,6 @@ from lily_connectors.openlineage.changes import Changes
 from lily_connectors.openlineage.facets import as_dict, as_list, as_text, dataset_ids, facets_of, kept
 from lily_connectors.openlineage.names import (
     DatasetName,
-    catalogue_parent,
     column_qualified_name,
     is_dotted,
     to_qualified_name,
@@ -78,12 +78,7 @@ class Dataset:
 def describe(changes: Changes, dataset: Dataset) -> None:
     """The dataset's own asset and its columns."""
     kind = dataset.asset_type.value
-    core = {
-        "asset_type": kind,
-        "name": dataset.label,
-        "parent": catalogue_parent(dataset.identity.namespace, dataset.qualified_name),
-    }
-    changes.patch(dataset.qualified_name, kind, core)
+    changes.patch(dataset.qualified_name, kind, {"asset_type": kind, "name": dataset.label})
     more = kept(dataset.facets, without=_MAPPED)
     if symlinks := [
         to_qualified_name(namespace, name)
@@ -106,7 +101,6 @@ def _columns(changes: Changes, dataset: Dataset) -> None:
         core = {
             "asset_type": kind,
             "name": path[-1],
-            "parent": column_qualified_name(dataset.qualified_name, *path[:-1]),
             "data_type": as_text(field.get("type")),
             "ordinal": position,
         }

@@ -20,8 +20,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from lily_common.names import parent_of
-
 JOB_SCHEME = "job"
 _UNUSUAL = "%2E"
 _HIERARCHICAL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]+", re.DOTALL)
@@ -185,12 +183,3 @@ def job_of(qualified_name: str) -> DatasetName:
     if not scheme.startswith(f"{JOB_SCHEME}://"):
         raise ValueError(f"'{qualified_name}' is not a job")
     return DatasetName(_decode(scheme.removeprefix(f"{JOB_SCHEME}://")), _decode(path))
-
-
-def catalogue_parent(namespace: str, qualified_name: str) -> str | None:
-    """The schema (or database) above a catalogue's table; None for files and topics, whose folders are no assets."""
-    if not is_dotted(namespace):
-        return None
-    parent = parent_of(qualified_name)
-    base = _encode_namespace(namespace).rstrip("/")
-    return parent if parent is not None and len(parent) > len(base) and not parent.endswith("/") else None

@@ -1,0 +1,156 @@
+"""The life of a connector."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from lily_api import audit
+from lily_api.auth import credentials
+from lily_api.auth.principal import Principal
+from lily_api.connectors import repository
+from lily_api.connectors.schemas import ConnectorCreate, ConnectorPatch, SecretRotate
+from lily_api.services import Services
+from lily_common.errors import ConflictError, FieldError, InvalidInputError, NotFoundError
+from lily_connectors import registry
+from lily_connectors.models import Connector
+from lily_connectors.registry import Kind
+from lily_connectors.secrets import Secret, open_sealed, rotated, seal
+
+
+async def create(
+    services: Services, principal: Principal, wanted: ConnectorCreate
+) -> tuple[Connector, str | None]:
+    """The connector and, this once, its secret."""
+    kind = registry.kind(wanted.kind)
+    if kind.direction == "outbound":
+        message = f"'{kind.name}' is a sink: make a subscription with it instead"
+        raise InvalidInputError(message, [FieldError("body.kind", message)])
+    config = check_config(kind, wanted.config)
+    secret = wanted.secret.get_secret_value() if wanted.secret else kind.new_secret()
+    connector_id = credentials.new_id("con")
+    connector = Connector(
+        id=connector_id,
+        tenant=principal.tenant,
+        kind=kind.name,
+        name=wanted.name,
+        direction=kind.direction,
+        config=config,
+        secrets=_sealed(services, principal.tenant, connector_id, [Secret(secret)]) if secret else None,
+        status="active",
+        created_by=principal.subject,
+    )
+    async with services.db.begin() as session:
+        session.add(connector)
+        await _flush(session, wanted.name)
+        await session.refresh(connector)
+        detail = {"kind": kind.name, "name": wanted.name}
+        await audit.record(session, principal, "connector.create", f"connector:{connector_id}", detail)
+    return connector, secret
+
+
+async def get(services: Services, principal: Principal, connector_id: str) -> Connector:
+    async with services.db() as session:
+        return _found(await repository.get(session, principal.tenant, connector_id))
+
+
+async def list_page(
+    services: Services,
+    principal: Principal,
+    kind: str | None,
+    after: tuple[datetime, str] | None,
+    limit: int,
+) -> list[Connector]:
+    async with services.db() as session:
+        return await repository.list_page(session, principal.tenant, kind, after, limit)
+
+
+async def patch(
+    services: Services, principal: Principal, connector_id: str, wanted: ConnectorPatch
+) -> Connector:
+    async with services.db.begin() as session:
+        connector = _found(await repository.get(session, principal.tenant, connector_id, lock=True))
+        if wanted.name is not None:
+            connector.name = wanted.name
+        if wanted.config is not None:
+            connector.config = check_config(registry.kind(connector.kind), wanted.config)
+        if wanted.status is not None:
+            connector.status = wanted.status
+        await _flush(session, connector.name)
+        await session.refresh(connector)
+        changed = sorted(wanted.model_dump(exclude_none=True))
+        await audit.record(
+            session, principal, "connector.update", f"connector:{connector_id}", {"changed": changed}
+        )
+    return connector
+
+
+async def rotate_secret(
+    services: Services, principal: Principal, connector_id: str, wanted: SecretRotate
+) -> tuple[Connector, str]:
+    """A new secret; those valid until now stay so for the grace."""
+    now = datetime.now(UTC)
+    grace = timedelta(seconds=wanted.grace_seconds)
+    async with services.db.begin() as session:
+        connector = _found(await repository.get(session, principal.tenant, connector_id, lock=True))
+        kind = registry.kind(connector.kind)
+        secret = wanted.secret.get_secret_value() if wanted.secret else kind.new_secret()
+        if secret is None or not kind.config.needs_secret:
+            raise ConflictError(f"a connector of kind '{kind.name}' has no secret", code="no-secret")
+        held = open_sealed(services.secrets, connector.tenant, connector.id, connector.secrets)
+        renewed = rotated(held, secret, now, grace)
+        connector.secrets = _sealed(services, connector.tenant, connector.id, renewed)
+        await session.flush()
+        await session.refresh(connector)
+        detail = {"old_secret_expires_at": now + grace}
+        await audit.record(session, principal, "connector.rotate", f"connector:{connector_id}", detail)
+    return connector, secret
+
+
+async def remove(services: Services, principal: Principal, connector_id: str) -> None:
+    """Its webhook URL is unknown from now on. What it brought stays."""
+    async with services.db.begin() as session:
+        connector = _found(await repository.get(session, principal.tenant, connector_id, lock=True))
+        await repository.remove(session, principal.tenant, connector_id)
+        detail = {"kind": connector.kind, "name": connector.name}
+        await audit.record(session, principal, "connector.delete", f"connector:{connector_id}", detail)
+
+
+def check_config(kind: Kind, config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with its defaults. Raises InvalidInputError (422) naming each wrong field."""
+    try:
+        return kind.config.model_validate(config).model_dump(mode="json")
+    except ValidationError as invalid:
+        errors = [
+            FieldError(".".join(["body.config", *(str(part) for part in item["loc"])])[:500], item["msg"])
+            for item in invalid.errors(include_url=False, include_input=False, include_context=False)
+        ]
+        raise InvalidInputError(f"{errors[0].field}: {errors[0].message}", errors) from None
+
+
+def webhook_url(services: Services, connector: Connector) -> str | None:
+    """Where the vendor has to call, for kinds that are called."""
+    if not registry.kind(connector.kind).webhook:
+        return None
+    return f"{services.settings.url.rstrip('/')}/webhooks/{connector.id}"
+
+
+def _sealed(services: Services, tenant: str, connector_id: str, secrets: list[Secret]) -> str:
+    return seal(services.secrets, tenant, connector_id, secrets)
+
+
+async def _flush(session: AsyncSession, name: str) -> None:
+    try:
+        await session.flush()
+    except IntegrityError:
+        raise ConflictError(f"there is a connector named '{name}' already", code="name-taken") from None
+
+
+def _found(connector: Connector | None) -> Connector:
+    if connector is None:
+        raise NotFoundError("there is no such connector")
+    return connector

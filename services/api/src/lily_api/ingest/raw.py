@@ -1,0 +1,53 @@
+"""The archive's record of a request: its bytes and headers as they came, secrets redacted, for topic `lily.raw`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import lru_cache
+
+import orjson
+
+from lily_common.envelope import rfc3339
+from lily_common.events import RAW_TOPIC
+from lily_common.kafka import Record
+
+_SECRET_NAMES = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
+_SECRET_WORDS = ("secret", "token", "password", "signature", "api-key", "apikey", "hmac", "credential")
+REDACTED = "[redacted]"
+
+
+@lru_cache(maxsize=4096)
+def is_secret(name: str) -> bool:
+    """Whether a header of that name (lower case) may hold a secret; better one too many than one too few."""
+    return name in _SECRET_NAMES or any(word in name for word in _SECRET_WORDS)
+
+
+def raw_record(
+    *,
+    request_id: str,
+    tenant: str,
+    path: str,
+    headers: Iterable[tuple[bytes, bytes]],
+    body: bytes,
+    received: datetime,
+    secret_headers: frozenset[str] = frozenset(),
+) -> Record:
+    """Key: the request id. Value: the body with its content encoding undone. `headers` are ASGI's, names lower case."""
+    kept: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name = raw_name.decode("latin-1")
+        hidden = name in secret_headers or is_secret(name)
+        value = REDACTED if hidden else raw_value.decode("latin-1")
+        kept[name] = f"{kept[name]}, {value}" if name in kept else value
+    return Record(
+        RAW_TOPIC,
+        request_id.encode(),
+        body,
+        [
+            ("tenant", tenant.encode()),
+            ("path", path.encode("utf-8", "replace")),
+            ("received_time", rfc3339(received).encode()),
+            ("headers", orjson.dumps(kept)),
+        ],
+    )

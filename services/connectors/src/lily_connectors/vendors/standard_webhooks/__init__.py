@@ -1,0 +1,1 @@
+"""Standard Webhooks: any sender that signs by that specification."""
