@@ -33,7 +33,9 @@ def mongo_uri(tmp_path_factory) -> Iterator[str]:
     command += ["--wiredTigerCacheSizeGB", "0.25", "--logpath", folder / "log"]
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL)
     try:
-        direct = MongoClient(f"mongodb://127.0.0.1:{port}/?directConnection=true", serverSelectionTimeoutMS=20000)
+        direct = MongoClient(
+            f"mongodb://127.0.0.1:{port}/?directConnection=true", serverSelectionTimeoutMS=20000
+        )
         member = {"_id": 0, "host": f"127.0.0.1:{port}"}
         direct.admin.command("replSetInitiate", {"_id": "lily", "members": [member]})
         uri = f"mongodb://127.0.0.1:{port}/?replicaSet=lily"

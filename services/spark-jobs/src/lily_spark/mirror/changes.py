@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,7 +73,7 @@ class MirrorEvent:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A message that the mirror cannot take, for the dead-letter topic."""
+    """A message that the mirror cannot take. The lake has it all the same."""
 
     reason: str
     message: Message
@@ -147,11 +147,9 @@ class Changes:
         elif register.type in _INCIDENTS:
             self._put_incident(tenant, subject, register, data)
         else:
-            trimmed = _trim(key, register.type, data, sensitive)
-            if trimmed is not None:
-                asset.put(key, StoredRegister(register.type, register.version, trimmed, register.accepted))
-                return
-        asset.put(TOUCHED, StoredRegister(register.type, register.version, {}, register.accepted))
+            asset.put(*trimmed(key, replace(register, data=data), sensitive))
+            return
+        asset.put(TOUCHED, replace(register, data={}))
 
     def _put_edge(self, tenant: str, subject: str, register: StoredRegister, data: dict[str, Any]) -> None:
         upstream, via = data["upstream"], data.get("via") or ""
@@ -197,24 +195,25 @@ def _newest(documents: dict[Any, dict[str, Any]], document: dict[str, Any]) -> N
         documents[document["_id"]] = document
 
 
-def _trim(
-    key: str, event_type: str, data: dict[str, Any], sensitive: frozenset[str]
-) -> dict[str, Any] | None:
-    """The part of the payload that this register needs; None when nothing of it may be kept.
+def trimmed(key: str, register: StoredRegister, sensitive: frozenset[str]) -> tuple[str, StoredRegister]:
+    """The register with the part of its payload that it needs; `TOUCHED` when nothing of it may be kept.
 
     A patch of n fields writes n registers: each keeps its own field only.
     """
     kind, _, rest = key.partition(SEPARATOR)
     if kind != "field":
-        return data
+        return key, register
     name = rest.partition(SEPARATOR)[2]
     if name in sensitive:
-        return None
-    if event_type != ev.ASSET_PATCHED:
-        return {name: data.get(name)}
-    if name in (data.get("unset") or []):
-        return {"unset": [name]}
-    return {"set": {name: (data.get("set") or {}).get(name)}}
+        return TOUCHED, replace(register, data={})
+    data: dict[str, Any]
+    if register.type != ev.ASSET_PATCHED:
+        data = {name: register.data.get(name)}
+    elif name in (register.data.get("unset") or []):
+        data = {"unset": [name]}
+    else:
+        data = {"set": {name: (register.data.get("set") or {}).get(name)}}
+    return key, replace(register, data=data)
 
 
 def gather(events: Iterable[MirrorEvent], sensitive: dict[str, frozenset[str]]) -> Changes:

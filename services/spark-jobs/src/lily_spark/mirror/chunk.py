@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from pymongo.database import Database
 
 from lily_common.documents import ASSETS, EDGES, IDENTITIES, INCIDENTS
+from lily_common.logs import get_logger
 from lily_spark.mirror import assets, identity, relations
 from lily_spark.mirror.changes import Message, MirrorEvent, Reject, gather, parse
 from lily_spark.mirror.settings import MirrorConfig
 from lily_spark.mirror.store import Document
+
+log = get_logger(__name__)
 
 #: Bounds of a chunk: what a worker holds in memory at a time.
 MAX_EVENTS = 4_000
@@ -21,13 +24,18 @@ MAX_BYTES = 16_000_000
 
 @dataclass(slots=True)
 class Counts:
-    """What became of the messages of a batch. `written` counts documents, the others events."""
+    """What became of the messages of a batch. `written` and `stale` count documents, the others messages.
+
+    `rejects` are for the dead-letter topic. What is `unreadable` is not: the lake's own reader of the same topics
+    puts it there.
+    """
 
     events: int = 0
     written: int = 0
     repeats: int = 0
     conflicts: int = 0
     stale: int = 0
+    unreadable: int = 0
     rejects: list[Reject] = field(default_factory=list)
 
     def add(self, other: Counts) -> None:
@@ -36,6 +44,7 @@ class Counts:
         self.repeats += other.repeats
         self.conflicts += other.conflicts
         self.stale += other.stale
+        self.unreadable += other.unreadable
         self.rejects.extend(other.rejects)
 
 
@@ -64,7 +73,8 @@ def mirror_chunk(mirror: Database[Document], messages: list[Message], config: Mi
         try:
             events.append(parse(message))
         except ValueError as broken:
-            counts.rejects.append(Reject(str(broken)[:500], message))
+            counts.unreadable += 1
+            log.warning("unreadable message", position=message.position, reason=str(broken)[:300])
     verdict = identity.arbitrate(mirror[IDENTITIES], events, datetime.now(UTC))
     counts.repeats, counts.conflicts = verdict.repeats, len(verdict.conflicts)
     changes = gather(verdict.kept, config.sensitive)

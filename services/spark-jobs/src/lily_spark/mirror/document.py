@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from lily_common.documents import (
     StoredRegister,
+    asset_id,
     decode_registers,
     encode_register,
     escape_key,
     search_words,
     version_time,
+    without_sensitive,
 )
 from lily_common.names import parent_of
 from lily_common.state import DELETED, SEPARATOR, assemble
-from lily_spark.mirror.changes import AssetChange
+from lily_spark.mirror.changes import AssetChange, trimmed
 from lily_spark.mirror.settings import MirrorConfig
 
 Registers = dict[str, StoredRegister]
@@ -44,21 +47,25 @@ def merged(
     document["size"] = (stored.get("size", 0) if stored else 0) + change.size
     if stored and (stored.get("expired") or stored.get("partial")):
         document["partial"] = True
+    if stored and "seen" in stored:
+        document["seen"] = stored["seen"]
     return document
 
 
 def rebuilt(
     stored: Mapping[str, Any] | None, change: AssetChange, config: MirrorConfig, settled: datetime
 ) -> dict[str, Any]:
-    """The document made anew from the lake's whole row, keeping of the stored one only what the lake may not
-    have yet: registers accepted at or after `settled`."""
-    held = decode_registers(stored) if stored else {}
-    registers = {key: register for key, register in held.items() if register.accepted >= settled}
-    for key, register in change.registers.items():
-        known = registers.get(key)
-        if known is None or register.version >= known.version:
-            registers[key] = register
-    document = build(change.tenant, change.qualified_name, pruned(registers), config)
+    """The document made anew from the lake's whole row, under today's policy.
+
+    Of the stored one only that is kept which the lake may not have yet: registers accepted at or after `settled`.
+    """
+    sensitive = config.sensitive_of(change.tenant)
+    fresh = AssetChange(change.tenant, change.qualified_name, dict(change.registers))
+    for key, register in decode_registers(stored or {}).items():
+        if register.accepted >= settled:
+            clean = without_sensitive(register.data, sensitive)
+            fresh.put(*trimmed(key, replace(register, data=clean), sensitive))
+    document = build(change.tenant, change.qualified_name, pruned(fresh.registers), config)
     document["rev"] = (stored["rev"] if stored else 0) + 1
     document["size"] = change.size
     return document
@@ -66,7 +73,7 @@ def rebuilt(
 
 def stub(tenant: str, qualified_name: str, rev: int) -> dict[str, Any]:
     """What stays of an asset that is no longer recent: enough to know that the lake has it."""
-    name = f"{tenant}|{qualified_name}"
+    name = asset_id(tenant, qualified_name)
     return {"_id": name, "tenant": tenant, "qualified_name": qualified_name, "expired": True, "rev": rev}
 
 
@@ -98,7 +105,7 @@ def build(tenant: str, qualified_name: str, registers: Registers, config: Mirror
     name = _text(core.get("name")) or qualified_name.rstrip("/").rsplit("/", 1)[-1]
     accepted = max(register.accepted for register in registers.values())
     return {
-        "_id": f"{tenant}|{qualified_name}",
+        "_id": asset_id(tenant, qualified_name),
         "tenant": tenant,
         "qualified_name": qualified_name,
         "asset_type": _text(core.get("asset_type")),

@@ -14,8 +14,12 @@ from lily_spark.mirror.store import Document
 _DUPLICATE = 11000
 
 
-def upsert(collection: Collection[Document], documents: Iterable[dict[str, Any]]) -> int:
+def upsert(
+    collection: Collection[Document], documents: Iterable[dict[str, Any]], *, over: str = "$lt"
+) -> int:
     """Write each document unless a newer version is stored; returns how many were written.
+
+    `over`: `$lt` replaces older versions only, `$lte` the same one too (a rebuild, whose policy may be another).
 
     When the stored one is as new or newer, the filter misses and the upsert meets its key. It meets it too when
     another writer inserted an older version at the same instant: those are tried once more, as plain updates.
@@ -23,15 +27,15 @@ def upsert(collection: Collection[Document], documents: Iterable[dict[str, Any]]
     by_id = {document["_id"]: document for document in documents}
     if not by_id:
         return 0
-    written, met = _send(collection, [_guarded(document, upsert=True) for document in by_id.values()])
+    written, met = _send(collection, [_guarded(document, over, upsert=True) for document in by_id.values()])
     if met:
-        again, _ = _send(collection, [_guarded(by_id[name], upsert=False) for name in met])
+        again, _ = _send(collection, [_guarded(by_id[name], over, upsert=False) for name in met])
         written += again
     return written
 
 
-def _guarded(document: dict[str, Any], *, upsert: bool) -> UpdateOne:
-    guard = {"_id": document["_id"], "version": {"$lt": document["version"]}}
+def _guarded(document: dict[str, Any], over: str, *, upsert: bool) -> UpdateOne:
+    guard = {"_id": document["_id"], "version": {over: document["version"]}}
     content = {name: value for name, value in document.items() if name != "_id"}
     return UpdateOne(guard, {"$set": content}, upsert=upsert)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import lru_cache
@@ -14,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lily_common import metrics
-from lily_common.config import Settings, settings
+from lily_common.config import settings
 from lily_common.logs import get_logger
 from lily_spark.mirror import dead_letters
 from lily_spark.mirror.changes import Message, Reject
@@ -25,6 +24,8 @@ from lily_spark.mirror.store import ensure_indexes, open_mirror
 
 log = get_logger(__name__)
 QUERY = "mirror"
+_prepared: set[str] = set()
+_preparing = threading.Lock()
 
 #: What a task tells the driver: one row per count, and one per message for the dead-letter topic.
 _REPORT = StructType(
@@ -38,7 +39,7 @@ _ARROW_REPORT = pa.schema(
     [("kind", pa.string()), ("count", pa.int64())]
     + [(name, pa.string()) for name in ("reason", "key", "value", "position")]
 )
-_COUNTED = ("events", "written", "repeats", "conflicts", "stale")
+_COUNTED = ("events", "written", "repeats", "conflicts", "stale", "unreadable")
 
 
 def write_batch(df: DataFrame, batch_id: int) -> Counts:
@@ -47,13 +48,11 @@ def write_batch(df: DataFrame, batch_id: int) -> Counts:
     `df`: key and value (a JSON event) as string or binary, topic, partition, offset; other columns are ignored. Idempotent: a batch
     may be given again. Raises when Mongo or Kafka cannot be reached; then nothing may be taken as done.
     """
-    started = time.monotonic()
-    config = MirrorConfig.of(settings(), _policies(settings().kafka_bootstrap).current())
-    _prepare(config.database)
+    config = current_config()
     counts = _collect(df, config)
     if counts.rejects:
         dead_letters.send(settings().kafka_bootstrap, counts.rejects)
-    _report(counts, batch_id, time.monotonic() - started)
+    _report(counts, batch_id)
     return counts
 
 
@@ -62,27 +61,14 @@ def _policies(bootstrap: str) -> PolicyReader:
     return PolicyReader(bootstrap)
 
 
-_prepared: set[str] = set()
-_preparing = threading.Lock()
-
-
-def _prepare(database: str) -> None:
-    """Indexes, once per process and database."""
-    with _preparing:
-        if database not in _prepared:
-            config = mirror_config()
-            ensure_indexes(open_mirror(config), config.dedupe)
-            _prepared.add(database)
-
-
-def mirror_config(of: Settings | None = None) -> MirrorConfig:
-    """The process's mirror settings, without policies."""
-    return MirrorConfig.of(of or settings())
-
-
 def current_config() -> MirrorConfig:
-    """The process's mirror settings with every tenant's policy of now."""
-    return MirrorConfig.of(settings(), _policies(settings().kafka_bootstrap).current())
+    """The mirror's settings with every tenant's policy of now; the mirror's indexes exist when it returns."""
+    config = MirrorConfig.of(settings(), _policies(settings().kafka_bootstrap).current())
+    with _preparing:
+        if config.database not in _prepared:
+            ensure_indexes(open_mirror(config), config.dedupe)
+            _prepared.add(config.database)
+    return config
 
 
 def _collect(df: DataFrame, config: MirrorConfig) -> Counts:
@@ -122,17 +108,17 @@ def _rows(counts: Counts) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=_ARROW_REPORT)
 
 
-def _report(counts: Counts, batch_id: int, seconds: float) -> None:
-    metrics.STREAM_ROWS.labels(QUERY).inc(counts.events)
+def _report(counts: Counts, batch_id: int) -> None:
+    """Rows and times of the query are reported by the query's listener."""
     metrics.STREAM_REPEATS.labels(QUERY).inc(counts.repeats)
     metrics.STREAM_CONFLICTS.labels(QUERY).inc(counts.conflicts)
-    metrics.STREAM_BATCH_SECONDS.labels(QUERY).observe(seconds)
     if counts.rejects:
-        metrics.STREAM_DLQ.labels(QUERY, "mirror").inc(len(counts.rejects))
-    if counts.conflicts or counts.rejects:
+        metrics.STREAM_DLQ.labels(QUERY, "document too large").inc(len(counts.rejects))
+    if counts.conflicts or counts.rejects or counts.unreadable:
         log.warning(
-            "mirror batch with conflicts or rejects",
+            "mirror batch with refused messages",
             batch=batch_id,
             conflicts=counts.conflicts,
             rejects=len(counts.rejects),
+            unreadable=counts.unreadable,
         )
