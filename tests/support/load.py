@@ -28,6 +28,7 @@ from tests.support.journal import Request, lines, read_plan
 from tests.support.wire import Pool, post
 
 KEYS_VARIABLE = "LILY_LOAD_KEYS"
+CONNECTIONS = 256
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 #: Answered by these, the request will never be accepted as it is.
@@ -56,8 +57,10 @@ def accepted_items(status: int, body: bytes, count: int) -> list[int]:
 class Sender:
     """Sends one plan. `journal` is written as things happen, in the order in which they do."""
 
-    def __init__(self, url: str, requests: list[Request], keys: dict[str, str], journal: Path) -> None:
-        self._pool = Pool(url)
+    def __init__(
+        self, url: str, requests: list[Request], keys: dict[str, str], journal: Path, connections: int
+    ) -> None:
+        self._pool = Pool(url, connections)
         self._requests = requests
         host = f"{self._pool.host}:{self._pool.port}"
         self._bytes = [encode(request, host, keys) for request in requests]
@@ -128,10 +131,12 @@ class Sender:
 class LoadProcess:
     """The generator as a child process. Leaving the context ends it; `wait` returns when every request is answered."""
 
-    def __init__(self, url: str, plan: Path, journal: Path, keys: dict[str, str]) -> None:
+    def __init__(
+        self, url: str, plan: Path, journal: Path, keys: dict[str, str], *, connections: int = CONNECTIONS
+    ) -> None:
         self.plan, self.journal = plan, journal
         command = [sys.executable, "-m", "tests.support.load", "--url", url]
-        command += ["--plan", str(plan), "--journal", str(journal)]
+        command += ["--plan", str(plan), "--journal", str(journal), "--connections", str(connections)]
         environment = os.environ | {KEYS_VARIABLE: orjson.dumps(keys).decode()}
         root = Path(__file__).resolve().parents[2]
         self.process = subprocess.Popen(command, env=environment, cwd=root)
@@ -161,9 +166,10 @@ def main() -> None:
     parser.add_argument("--url", required=True)
     parser.add_argument("--plan", required=True, type=Path)
     parser.add_argument("--journal", required=True, type=Path)
+    parser.add_argument("--connections", type=int, default=CONNECTIONS, help="Most requests at a time")
     arguments = parser.parse_args()
     keys = orjson.loads(os.environ[KEYS_VARIABLE])
-    sender = Sender(arguments.url, read_plan(arguments.plan), keys, arguments.journal)
+    sender = Sender(arguments.url, read_plan(arguments.plan), keys, arguments.journal, arguments.connections)
     gc.collect()
     gc.freeze()
     gc.disable()
