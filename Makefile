@@ -41,7 +41,7 @@ test: setup lint types imports ## The whole proof: lint, types, import rules, ev
 lint: setup ## Check style and dependencies
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
-	@for p in libs/common libs/cli services/api services/connectors services/spark-jobs infra/local; do (cd $$p && ../../.venv/bin/deptry --config ../../pyproject.toml src) || exit 1; done
+	@for p in libs/common libs/cli services/api services/connectors services/spark-jobs infra/local; do (cd $$p && ../../.venv/bin/deptry src) || exit 1; done
 
 format: setup ## Format the code
 	@$(RUN) ruff check --fix --quiet . ; $(RUN) ruff format .
