@@ -6,9 +6,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.support.api import Api, bearer
 
 from lily_api.auth import authenticator
-from tests.support.api import Api, bearer
 
 
 def _in(**delta: float) -> str:
@@ -41,8 +41,12 @@ async def test_rotation_overlaps_for_the_grace_and_then_the_old_key_has_expired(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headers = await api.admin()
-    old = (await api.client.post("/v1/keys", json={"name": "k", "scopes": ["keys:read"]}, headers=headers)).json()
-    answer = await api.client.post(f"/v1/keys/{old['id']}/rotate", json={"grace_seconds": 60}, headers=headers)
+    old = (
+        await api.client.post("/v1/keys", json={"name": "k", "scopes": ["keys:read"]}, headers=headers)
+    ).json()
+    answer = await api.client.post(
+        f"/v1/keys/{old['id']}/rotate", json={"grace_seconds": 60}, headers=headers
+    )
     assert answer.status_code == 201, answer.text
     new = answer.json()
     assert new["rotated_from"] == old["id"]
@@ -59,7 +63,9 @@ async def test_rotation_overlaps_for_the_grace_and_then_the_old_key_has_expired(
 
 async def test_rotation_without_grace_ends_the_old_key_at_once(api: Api) -> None:
     headers = await api.admin()
-    old = (await api.client.post("/v1/keys", json={"name": "k", "scopes": ["keys:read"]}, headers=headers)).json()
+    old = (
+        await api.client.post("/v1/keys", json={"name": "k", "scopes": ["keys:read"]}, headers=headers)
+    ).json()
     assert (await api.client.get("/v1/keys", headers=bearer(old["key"]))).status_code == 200
     await api.client.post(f"/v1/keys/{old['id']}/rotate", json={}, headers=headers)
     assert (await api.client.get("/v1/keys", headers=bearer(old["key"]))).status_code == 401
@@ -95,7 +101,9 @@ async def test_an_expiry_in_the_past_is_refused(api: Api) -> None:
 
 async def test_revocation_holds_at_once_and_twice_is_no_error(api: Api) -> None:
     headers = await api.admin()
-    key = (await api.client.post("/v1/keys", json={"name": "k", "scopes": ["keys:read"]}, headers=headers)).json()
+    key = (
+        await api.client.post("/v1/keys", json={"name": "k", "scopes": ["keys:read"]}, headers=headers)
+    ).json()
     assert (await api.client.get("/v1/keys", headers=bearer(key["key"]))).status_code == 200
     for _ in range(2):
         assert (await api.client.delete(f"/v1/keys/{key['id']}", headers=headers)).status_code == 204
@@ -105,7 +113,9 @@ async def test_revocation_holds_at_once_and_twice_is_no_error(api: Api) -> None:
     assert again.status_code == 409
 
 
-async def test_a_revocation_elsewhere_is_felt_within_two_seconds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_revocation_elsewhere_is_felt_within_two_seconds(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tenant = await api.tenant()
     key = await api.key(tenant, "keys:read")
     assert (await api.client.get("/v1/keys", headers=bearer(key["key"]))).status_code == 200

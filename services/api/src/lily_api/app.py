@@ -57,7 +57,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="Lily", version=__version__, lifespan=lifespan, redirect_slashes=False)
     for router in ROUTERS:
         app.include_router(router)
-    problems.install(app)
+    problems.install(app, ROUTERS)
     middleware.install(app, chosen)
     openapi.install(app, ROUTERS)
     return app

@@ -160,10 +160,13 @@ def _complete(operation: dict[str, Any], requirement: Requirement | None) -> Non
         del responses["422"]
     for status in sorted(set(statuses)):
         responses.setdefault(str(status), _problem_response(status))
+    for status, response in responses.items():
+        if int(status) >= 400 and "content" not in response:  # declared by its description alone
+            response["content"] = _problem_response(int(status))["content"]
 
 
 def _problem_response(status: int) -> dict[str, Any]:
-    code, title, description = _REASONS[status]
+    code, title, description = _REASONS.get(status, ("error", "Error", "The request failed"))
     example = {"type": f"urn:lily:problem:{code}", "title": title, "status": status, "detail": description}
     response: dict[str, Any] = {
         "description": description,

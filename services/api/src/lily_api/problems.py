@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pymongo.errors import ConnectionFailure
 from sqlalchemy import exc as sql
 from starlette.exceptions import HTTPException
@@ -92,8 +93,15 @@ def unexpected(error: Exception) -> LilyError:
     return LilyError("an unexpected error, logged under the request id of this answer")
 
 
-def install(app: FastAPI) -> None:
-    """Register the handlers."""
+def _allowed(routers: Sequence[APIRouter], path: str) -> str:
+    """Every method of that path (RFC 9110, 10.2.1); Starlette names those of the first route alone."""
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    methods = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    return ", ".join(sorted(methods))
+
+
+def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
+    """Register the handlers. `routers` tell which methods a path has."""
 
     async def on_lily(request: Request, error: Exception) -> Response:
         assert isinstance(error, LilyError)
@@ -109,6 +117,8 @@ def install(app: FastAPI) -> None:
 
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if error.status_code == 405:
+            error.headers = {"Allow": _allowed(routers, request.url.path)}
         return response(from_http(error, request.headers.get("content-encoding", "")), request.scope)
 
     async def on_database(request: Request, error: Exception) -> Response:

@@ -12,6 +12,7 @@ MODULES = [
     "lily_api.oauth.models",
     "lily_api.audit.models",
     "lily_connectors.models",
+    "lily_connectors.egress.models",
 ]
 
 for _module in MODULES:
