@@ -1,0 +1,159 @@
+"""From a batch of messages to deliveries: repeats dropped, transitions found, subscribers matched, all of it written."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from lily_common import metrics
+from lily_connectors.contract import OutboundNotice
+from lily_connectors.egress.book import Book
+from lily_connectors.egress.connections import Connection
+from lily_connectors.egress.digests import delivery_key, lane_key
+from lily_connectors.egress.dispatcher import Dispatcher
+from lily_connectors.egress.jobs import Job
+from lily_connectors.egress.notices import Notice
+from lily_connectors.egress.store import NewDelivery, Written, read_known, write_batch
+from lily_connectors.egress.transitions import Asset, Transition, Verdict, apply
+
+#: Identities kept in memory: the hedged pair's second copy comes within seconds and then costs no query.
+REMEMBERED = 100_000
+
+
+class Remembered:
+    """The identities judged last."""
+
+    def __init__(self, size: int = REMEMBERED) -> None:
+        self._size = size
+        self._identities: OrderedDict[UUID, None] = OrderedDict()
+
+    def __contains__(self, identity: UUID) -> bool:
+        return identity in self._identities
+
+    def add(self, identity: UUID) -> None:
+        self._identities[identity] = None
+        if len(self._identities) > self._size:
+            self._identities.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A batch as it was decided: the notices that were new, the assets' state after them, what is to be told."""
+
+    fresh: list[Notice]
+    assets: Mapping[UUID, Asset]
+    transitions: list[Transition]
+    verdicts: dict[Verdict, int]
+
+
+class Judge:
+    """Judges batches, one at a time, on its own connection."""
+
+    def __init__(self, book: Book, dispatcher: Dispatcher, owner: int) -> None:
+        self._book = book
+        self._dispatcher = dispatcher
+        self._owner = owner
+        self._remembered = Remembered()
+
+    async def judge(
+        self, connection: Connection, notices: Sequence[Notice], partitions: Sequence[int]
+    ) -> int:
+        """Write what the batch means and hand its deliveries over; returns how many. Committed when it returns.
+
+        Raises psycopg.Error, with nothing written; the same batch can then be judged again.
+        """
+        unseen = self._first_of_each(notices)
+        repeats = len(notices) - len(unseen)
+        if unseen:
+            told = await self._write(connection, unseen, partitions)
+        else:
+            told = 0
+        metrics.NOTICES.labels(Verdict.REPEAT.value).inc(repeats)
+        return told
+
+    def _first_of_each(self, notices: Sequence[Notice]) -> list[Notice]:
+        first = {
+            notice.identity: notice for notice in reversed(notices) if notice.identity not in self._remembered
+        }
+        return list(reversed(first.values()))
+
+    async def _write(self, connection: Connection, notices: list[Notice], partitions: Sequence[int]) -> int:
+        tenants = {notice.tenant for notice in notices if not self._book.has_managed(notice.tenant)}
+        if tenants:
+            async with connection.transaction():
+                await self._book.ensure_managed(connection, tenants)
+        try:
+            async with connection.transaction():
+                known = await read_known(connection, notices, partitions)
+                outdated = self._book.outdated(known.generations)
+                if outdated:
+                    await self._book.load(connection, outdated)
+                judgement = decide(
+                    [notice for notice in notices if notice.identity not in known.seen], dict(known.assets)
+                )
+                deliveries = self._deliveries(judgement.transitions)
+                written = await write_batch(
+                    connection, judgement.fresh, judgement.assets, deliveries, self._owner
+                )
+        except BaseException:
+            self._dispatcher.forget_plan()
+            raise
+        self._dispatcher.hand_over(_jobs(deliveries, written, datetime.now(UTC)))
+        for notice in notices:
+            self._remembered.add(notice.identity)
+        for verdict, count in judgement.verdicts.items():
+            metrics.NOTICES.labels(verdict.value).inc(count)
+        metrics.NOTICES.labels(Verdict.REPEAT.value).inc(len(notices) - len(judgement.fresh))
+        return len(written)
+
+    def _deliveries(self, transitions: Sequence[Transition]) -> list[NewDelivery]:
+        deliveries = []
+        for transition in transitions:
+            cause = transition.cause
+            for subscriber in self._book.matching(cause.tenant, transition.event):
+                lane = lane_key(subscriber.id, cause.subject)
+                mode = self._dispatcher.plan(subscriber, lane)
+                key = delivery_key(subscriber.id, transition.identity)
+                deliveries.append(NewDelivery(key, subscriber.id, lane, transition, mode.value))
+        return deliveries
+
+
+def decide(notices: list[Notice], assets: dict[UUID, Asset]) -> Judgement:
+    """Apply the notices, in order, to the assets' state."""
+    transitions: list[Transition] = []
+    verdicts: dict[Verdict, int] = {}
+    for notice in notices:
+        asset = assets.setdefault(notice.asset, Asset())
+        verdict, told = apply(asset, notice)
+        verdicts[verdict] = verdicts.get(verdict, 0) + 1
+        transitions += told
+    return Judgement(notices, assets, transitions, verdicts)
+
+
+def _jobs(deliveries: Sequence[NewDelivery], written: Sequence[Written], committed_at: datetime) -> list[Job]:
+    planned = {delivery.id: delivery for delivery in deliveries}
+    jobs = []
+    for row in sorted(written, key=lambda row: row.position):
+        if not row.owned:
+            continue
+        delivery = planned[row.id]
+        transition = delivery.transition
+        cause = transition.cause
+        notice = OutboundNotice(
+            str(row.id), cause.tenant, transition.type, cause.subject, transition.name, transition.body
+        )
+        jobs.append(
+            Job(
+                id=row.id,
+                position=row.position,
+                subscription_id=delivery.subscription_id,
+                lane=delivery.lane,
+                notice=notice,
+                accepted_at=cause.accepted_at,
+                committed_at=committed_at,
+            )
+        )
+    return jobs

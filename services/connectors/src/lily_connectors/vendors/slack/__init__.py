@@ -1,0 +1,1 @@
+"""Slack: notices as messages in a channel, through an incoming-webhook URL."""
