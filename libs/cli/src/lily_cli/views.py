@@ -1,0 +1,135 @@
+"""How assets, lineage, history and deliveries look in a terminal. Pure: API answers in, rich renderables out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree
+
+from lily_cli.output import Column, Row, cell, table
+
+ASSET_COLUMNS: list[Column] = [
+    ("QUALIFIED NAME", "qualified_name"),
+    ("TYPE", "asset_type"),
+    ("NAME", "name"),
+    ("TAGS", "tags"),
+]
+INCIDENT_COLUMNS: list[Column] = [
+    ("INCIDENT", "incident_id"),
+    ("STATUS", "status"),
+    ("SEVERITY", "severity"),
+    ("TITLE", "title"),
+    ("SOURCE", "source"),
+]
+HISTORY_COLUMNS: list[Column] = [
+    ("TIME", "time"),
+    ("TYPE", lambda row: str(row.get("type", "")).removeprefix("lily.")),
+    ("WHAT", lambda row: summary(row.get("data") or {})),
+    ("SOURCE", "source"),
+    ("ACCEPTED", "accepted_time"),
+]
+DELIVERY_COLUMNS: list[Column] = [
+    ("ID", "id"),
+    ("STATUS", "status"),
+    ("SUBSCRIPTION", "subscription_id"),
+    ("TYPE", lambda row: str(row.get("type", "")).removeprefix("lily.")),
+    ("ASSET", "subject"),
+    ("ATTEMPTS", "attempts"),
+    ("LAST ANSWER", lambda row: row.get("last_error") or row.get("last_status_code")),
+    ("CREATED", "created_at"),
+]
+_ENVELOPE = ("qualified_name", "aspect", "origin_kind")
+
+
+def summary(data: Mapping[str, Any], length: int = 100) -> str:
+    """A payload in a few words: its fields but those that the reader knows already."""
+    shown = (
+        f"{name}={_plain(value)}" for name, value in data.items() if name not in _ENVELOPE and _plain(value)
+    )
+    text = " ".join(shown)
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}:{_plain(item)}" for name, item in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(_plain(item) for item in value)
+    return "" if value is None else str(value)
+
+
+def fields(record: Row, *, title: str | None = None) -> Table:
+    """A record, a line per field that has a value."""
+    shown = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    shown.add_column(style="bold")
+    shown.add_column(overflow="fold")
+    for name, value in record.items():
+        if value not in (None, "", [], {}):
+            shown.add_row(escape(name), cell(value))
+    return shown
+
+
+def asset(found: Row) -> RenderableType:
+    """An asset: its fields, then its tags with their origins."""
+    return fields(found)
+
+
+def lineage(root: str, edges: Sequence[Row], direction: str) -> Iterator[Tree]:
+    """A tree per direction asked for. What was shown before is not opened again, so that a cycle ends."""
+    if direction in ("upstream", "both"):
+        yield _tree(f"{root} comes from", root, edges, near="downstream", far="upstream")
+    if direction in ("downstream", "both"):
+        yield _tree(f"{root} goes to", root, edges, near="upstream", far="downstream")
+
+
+def _tree(title: str, root: str, edges: Sequence[Row], *, near: str, far: str) -> Tree:
+    by_end: dict[str, list[Row]] = defaultdict(list)
+    for edge in sorted(edges, key=lambda item: (str(item.get("kind")) != "table", str(item[far]))):
+        by_end[str(edge[near])].append(edge)
+    top = Tree(f"[bold]{escape(title)}[/bold]")
+    opened = {root}
+    pending = [(top, root)]
+    while pending:
+        branch, name = pending.pop(0)
+        for edge in by_end[name]:
+            other = str(edge[far])
+            again = other in opened and bool(by_end[other])
+            node = branch.add(_edge_label(edge, other) + (" [dim](above)[/dim]" if again else ""))
+            if other not in opened:
+                opened.add(other)
+                pending.append((node, other))
+    if not top.children:
+        top.add("[dim]nothing[/dim]")
+    return top
+
+
+def _edge_label(edge: Row, other: str) -> str:
+    notes = [str(edge[name]) for name in ("kind", "transformation", "via") if edge.get(name)]
+    return f"{escape(other)} [dim]{escape(' · '.join(notes))}[/dim]"
+
+
+def delivery(found: Row) -> RenderableType:
+    """A delivery, its hops and its attempts."""
+    attempts = found.get("attempts_made") or found.get("attempt_list") or []
+    attempts = found["attempts"] if isinstance(found.get("attempts"), list) else attempts
+    plain = {name: value for name, value in found.items() if not isinstance(value, (list, dict))}
+    parts: list[RenderableType] = [fields(plain)]
+    if hops := found.get("hops"):
+        parts += ["", fields(hops, title="hops")]
+    if attempts:
+        columns: list[Column] = [(name.upper().replace("_", " "), name) for name in attempts[0]]
+        parts += ["", table(attempts, columns, title="attempts")]
+    return Group(*parts)
+
+
+def milliseconds(start: str | None, end: str | None) -> float | None:
+    """Between two RFC 3339 times; None when one is missing."""
+    if not start or not end:
+        return None
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
