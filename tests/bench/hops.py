@@ -65,6 +65,4 @@ def tail(traces: Sequence[Trace]) -> dict[str, Any]:
 def _stalls(moments: Sequence[float], together_ms: float = 500) -> int:
     """How many separate moments the slow ones fall into: few means stalls that hit all at once, many a wide spread."""
     ordered = sorted(moments)
-    return 1 + sum(
-        later - earlier > together_ms for earlier, later in zip(ordered, ordered[1:], strict=False)
-    )
+    return 1 + sum(later - earlier > together_ms for earlier, later in pairwise(ordered))

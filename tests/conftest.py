@@ -1,0 +1,52 @@
+"""The embedded stack for tests marked `stack`: one for the whole session, on free ports, with data of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.receiver import ReceiverProcess
+from tests.support.stack import Stack, running_stack
+from tests.support.tenant import Tenant
+
+_STACK = pytest.StashKey[Stack]()
+
+
+@pytest.fixture(scope="session")
+def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
+    """Everything up and ready."""
+    with running_stack() as running:
+        request.config.stash[_STACK] = running
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tenant(stack: Stack) -> Tenant:
+    """The module's own tenant A."""
+    return stack.new_tenant()
+
+
+@pytest.fixture(scope="module")
+def other(stack: Stack) -> Tenant:
+    """The module's own tenant B."""
+    return stack.new_tenant()
+
+
+@pytest.fixture(scope="module")
+def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReceiverProcess]:
+    """A webhook receiver in its own process."""
+    with ReceiverProcess(tmp_path_factory.mktemp("receiver") / "arrivals") as running:
+        yield running
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """A failed test shows the end of each component's log."""
+    report = yield
+    running = item.config.stash.get(_STACK, None)
+    if report.failed and running is not None and "stack" in getattr(item, "fixturenames", ()):
+        for name, tail in running.log_tails().items():
+            report.sections.append((f"log of {name}", tail))
+    return report

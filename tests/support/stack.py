@@ -1,0 +1,138 @@
+"""The embedded stack as tests and benchmarks use it: one of their own, on free ports, gone when they are.
+
+`LILY_TEST_HOME` names the folder of a stack to use and leave running instead, for a developer's second run.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import httpx
+import psutil
+
+from lily_local import config as configuration
+from lily_local import control, environment, state
+from lily_local.components.registry import select
+from lily_local.config import BLOCK, StackConfig
+from lily_local.secrets import Secrets
+from tests.support.poll import until
+from tests.support.stores import Lake, Log, Mirror
+from tests.support.tenant import Tenant
+
+HOME_VARIABLE = "LILY_TEST_HOME"
+#: Bases that are tried; below the range from which the kernel picks the ports of outgoing connections.
+BASES = range(20_000, 31_000, BLOCK)
+
+
+class Stack:
+    """A running stack."""
+
+    def __init__(self, config: StackConfig, kept: Secrets) -> None:
+        self.config = config
+        self.environment = environment.full(config, kept)
+        self.url = self.environment["LILY_URL"]
+        self.lake = Lake(self.environment)
+        self.log = Log(self.environment["KAFKA_BOOTSTRAP"])
+
+    @cached_property
+    def mirror(self) -> Mirror:
+        return Mirror(self.environment)
+
+    def component(self, name: str) -> state.ComponentState:
+        return state.read(self.config.state_file).components[name]
+
+    def pid(self, name: str) -> int:
+        return self.component(name).pid
+
+    def kill(self, name: str, *, part: str = "all") -> int:
+        """kill -9 the component and all its children (`part` "all"), or its first process only ("main").
+
+        Returns how often it had been restarted before.
+        """
+        before = self.component(name)
+        process = psutil.Process(before.pid)
+        victims = [process, *(process.children(recursive=True) if part == "all" else [])]
+        for victim in victims:
+            try:
+                victim.kill()
+            except psutil.NoSuchProcess:
+                continue
+        return before.restarts
+
+    def wait_restarted(self, name: str, before: int) -> None:
+        """Until the supervisor shows the restart and the component is ready again."""
+
+        def back() -> bool:
+            now = self.component(name)
+            return now.restarts > before and now.phase == "ready"
+
+        until(back, f"{name} to be restarted", deadline=120)
+
+    def new_tenant(self) -> Tenant:
+        """A tenant made by the operator, with a key that may do everything in it."""
+        name = f"t-{secrets.token_hex(5)}"
+        operator = {"Authorization": f"Bearer {self.environment['LILY_ADMIN_KEY']}"}
+        with httpx.Client(base_url=self.url, headers=operator, timeout=30, trust_env=False) as client:
+            client.post("/v1/tenants", json={"id": name}).raise_for_status()
+            made = client.post(
+                "/v1/keys", json={"name": "tests", "scopes": ["admin"]}, headers={"X-Lily-Tenant": name}
+            )
+            made.raise_for_status()
+        return Tenant(name, made.json()["key"], self.url)
+
+    def log_tails(self, lines: int = 40) -> dict[str, str]:
+        """The last lines of each component's log."""
+        tails = {}
+        for path in sorted(self.config.logs.glob("*.log")):
+            tails[path.stem] = "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        return tails
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _free_base() -> int:
+    """A base whose whole block is free; begins at a place of this process, so that two sessions rarely meet."""
+    bases = list(BASES)
+    first = os.getpid() % len(bases)
+    for base in bases[first:] + bases[:first]:
+        if all(_is_free(port) for port in range(base, base + BLOCK)):
+            return base
+    raise AssertionError("no block of free ports")
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def running_stack() -> Iterator[Stack]:
+    """All components, ready. A stack of its own is stopped and its data deleted at the end."""
+    chosen = os.environ.get(HOME_VARIABLE)
+    names = [component.name for component in select(None)]
+    if chosen:
+        started = control.start(configuration.load(Path(chosen)), None)
+        control.wait(started.config, names, lambda _: None)
+        yield Stack(started.config, started.secrets)
+        return
+    with tempfile.TemporaryDirectory(prefix="lily-test-") as folder:
+        started = control.start(configuration.load(Path(folder) / "stack", _free_base()), None, tied=True)
+        try:
+            control.wait(started.config, names, lambda _: None)
+            yield Stack(started.config, started.secrets)
+        finally:
+            control.stop(started.config)
+            control.wipe(started.config)
