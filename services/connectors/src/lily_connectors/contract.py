@@ -34,6 +34,10 @@ SNIPPET_BYTES = 1024
 class SinkConfig(ConnectorConfig):
     """What a tenant sets for one subscription's sink. Fields of type `SecretStr` are never shown again."""
 
+    def urls(self) -> Mapping[str, str]:
+        """Field name → URL that will be called, for the early check of its address."""
+        return {}
+
 
 @dataclass(frozen=True, slots=True)
 class OutboundNotice:

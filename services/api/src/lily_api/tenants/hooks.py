@@ -6,5 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from lily_api.subscriptions.managed import add_managed
+
 #: Called with the open session and the new tenant's id; an error undoes the creation.
-ON_CREATED: list[Callable[[AsyncSession, str], Awaitable[None]]] = []
+ON_CREATED: list[Callable[[AsyncSession, str], Awaitable[None]]] = [add_managed]

@@ -132,7 +132,7 @@ class Book:
         """Give these tenants their managed subscription, and load it."""
         names = sorted(set(tenants))
         for tenant in names:
-            row = managed_row(self._box, tenant)
+            row = managed_row(tenant)
             await connection.execute(_ADD_MANAGED, row | {"config": Jsonb(row["config"])})
         await self.load(connection, names)
 

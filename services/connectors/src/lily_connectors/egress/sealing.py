@@ -12,6 +12,9 @@ from lily_connectors.contract import SinkConfig
 from lily_connectors.secrets import Secret
 from lily_connectors.sinks.catalogue import revealed
 
+#: In the place of a sealed document: there is no secret, and no configuration but the defaults.
+NOTHING_SEALED = ""
+
 
 def _purpose(subscription_id: str) -> str:
     return f"subscription:{subscription_id}"
@@ -35,6 +38,8 @@ def unseal(
     box: SecretBox, tenant: str, subscription_id: str, sealed: str
 ) -> tuple[dict[str, Any], list[Secret]]:
     """(configuration, signing secrets newest first). Raises ValueError when it was sealed for another row."""
+    if sealed == NOTHING_SEALED:
+        return {}, []
     document = json.loads(box.open(sealed, tenant=tenant, purpose=_purpose(subscription_id)))
     signing = [
         Secret(item["value"], datetime.fromisoformat(item["expires"]) if item["expires"] else None)

@@ -11,7 +11,7 @@ import base64
 import hmac
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
@@ -50,6 +50,9 @@ class WebhookConfig(SinkConfig):
         max_length=16,
         description="Authorization and own X-… headers; the values are kept encrypted and not shown again",
     )
+
+    def urls(self) -> Mapping[str, str]:
+        return {"url": self.url}
 
 
 def new_secret() -> str:

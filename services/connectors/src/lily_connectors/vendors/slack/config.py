@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field, SecretStr
@@ -19,3 +20,6 @@ class Config(SinkConfig):
         description="The incoming-webhook URL. Whoever has it can post, so it is kept encrypted and not shown again",
         examples=["https://hooks.slack.com/services/T000/B000/XXXX"],
     )
+
+    def urls(self) -> Mapping[str, str]:
+        return {"url": self.url.get_secret_value()}

@@ -1,0 +1,1 @@
+"""Deliveries: what was sent to whom, every attempt, and trying again. Egress writes them."""
