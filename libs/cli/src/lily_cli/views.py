@@ -29,7 +29,7 @@ INCIDENT_COLUMNS: list[Column] = [
 ]
 HISTORY_COLUMNS: list[Column] = [
     ("TIME", "time"),
-    ("TYPE", lambda row: str(row.get("type", "")).removeprefix("lily.")),
+    ("TYPE", lambda row: short_type(str(row.get("type", "")))),
     ("WHAT", lambda row: summary(row.get("data") or {})),
     ("SOURCE", "source"),
     ("ACCEPTED", "accepted_time"),
@@ -38,12 +38,14 @@ DELIVERY_COLUMNS: list[Column] = [
     ("ID", "id"),
     ("STATUS", "status"),
     ("SUBSCRIPTION", "subscription_id"),
-    ("TYPE", lambda row: str(row.get("type", "")).removeprefix("lily.")),
-    ("ASSET", "subject"),
+    ("WHAT", lambda row: f"{short_type(row['event']['type'])} ({row['transition']})"),
+    ("ASSET", "asset"),
     ("ATTEMPTS", "attempts"),
     ("LAST ANSWER", lambda row: row.get("last_error") or row.get("last_status_code")),
-    ("CREATED", "created_at"),
+    ("ACCEPTED", lambda row: row["hops"]["accepted_at"]),
+    ("MS", lambda row: _rounded(milliseconds(row["hops"]["accepted_at"], row["hops"]["finished_at"]))),
 ]
+HOPS = ("accepted_at", "noticed_at", "consumed_at", "committed_at", "sent_at", "finished_at")
 _ENVELOPE = ("qualified_name", "aspect", "origin_kind")
 
 
@@ -116,16 +118,48 @@ def _edge_label(edge: Row, other: str) -> str:
 
 def delivery(found: Row) -> RenderableType:
     """A delivery, its hops and its attempts."""
-    attempts = found.get("attempts_made") or found.get("attempt_list") or []
-    attempts = found["attempts"] if isinstance(found.get("attempts"), list) else attempts
-    plain = {name: value for name, value in found.items() if not isinstance(value, (list, dict))}
-    parts: list[RenderableType] = [fields(plain)]
-    if hops := found.get("hops"):
-        parts += ["", fields(hops, title="hops")]
-    if attempts:
+    event = found["event"]
+    plain = {
+        **{name: value for name, value in found.items() if not isinstance(value, (list, dict))},
+        "event": f"{event['type']} {event['source']} {event['id']}",
+    }
+    parts: list[RenderableType] = [fields(plain), "", hops(found["hops"])]
+    if attempts := found.get("attempt_log"):
         columns: list[Column] = [(name.upper().replace("_", " "), name) for name in attempts[0]]
         parts += ["", table(attempts, columns, title="attempts")]
     return Group(*parts)
+
+
+def hops(times: Row) -> Table:
+    """When each hop was passed, and milliseconds since the one before and since acceptance."""
+    rows, before, first = [], None, times.get(HOPS[0])
+    for name in HOPS:
+        at = times.get(name)
+        rows.append(
+            {
+                "hop": name.removesuffix("_at"),
+                "at": at,
+                "step": milliseconds(before, at),
+                "all": milliseconds(first, at),
+            }
+        )
+        before = at or before
+    columns: list[Column] = [
+        ("HOP", "hop"),
+        ("AT", "at"),
+        ("MS", lambda row: _rounded(row["step"])),
+        ("SINCE ACCEPTED", lambda row: _rounded(row["all"])),
+    ]
+    return table(rows, columns)
+
+
+def _rounded(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f}"
+
+
+def short_type(event_type: str) -> str:
+    """`lily.classification.attached` as `classification.attached`."""
+    return event_type.removeprefix("lily.")
 
 
 def milliseconds(start: str | None, end: str | None) -> float | None:

@@ -25,15 +25,15 @@ def list_deliveries(
     status: Annotated[
         Literal["pending", "delivered", "dead", "cancelled"] | None, typer.Option(help="Only those.")
     ] = None,
-    subscription: Annotated[str | None, typer.Option(help="Only of this subscription.")] = None,
+    subscription: Annotated[str | None, typer.Option(help="Only of this subscription (its id).")] = None,
+    asset: Annotated[str | None, typer.Option(help="Only about this asset (its qualified name).")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 50,
     as_json: JsonFlag = False,
 ) -> None:
     """List deliveries, newest first."""
     with connect(ctx) as client:
-        rows = client.pages(
-            "/v1/deliveries", {"status": status, "subscription_id": subscription}, limit=limit
-        )
+        wanted = {"status": status, "subscription": subscription, "asset": asset}
+        rows = client.pages("/v1/deliveries", wanted, limit=limit)
         print_rows(rows, views.DELIVERY_COLUMNS, as_json=as_json, empty="no deliveries")
 
 
@@ -52,5 +52,5 @@ def show(ctx: typer.Context, delivery: DeliveryArgument, as_json: JsonFlag = Fal
 def retry(ctx: typer.Context, delivery: DeliveryArgument) -> None:
     """Send a delivery again, under the same id."""
     with connect(ctx) as client:
-        client.post(f"/v1/deliveries/{path_segment(delivery)}/retry", {})
+        client.post(f"/v1/deliveries/{path_segment(delivery)}/retry")
     say(f"{delivery} is on its way again")

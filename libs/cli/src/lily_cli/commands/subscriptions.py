@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 import typer
 
+from lily_cli import views
 from lily_cli.app import connect, examples, group, json_option
-from lily_cli.client import path_segment
-from lily_cli.errors import UsageError
-from lily_cli.output import Column, JsonFlag, print_fields, print_rows, say
+from lily_cli.client import LilyClient, path_segment
+from lily_cli.durations import parse_duration
+from lily_cli.errors import CliError, UsageError
+from lily_cli.output import Column, JsonFlag, out, print_fields, print_json, print_rows, say
 
-app = group("Subscriptions: create, list, show, pause, resume, test, delete.")
+app = group("Subscriptions: create, list, show, pause, resume, test, rotate-secret, replay-dead, delete.")
+_TEST_SECONDS = 20.0
+_POLL_SECONDS = 0.2
 SubscriptionArgument = Annotated[str, typer.Argument(help="Subscription id.")]
 
 
@@ -26,7 +31,9 @@ def create(
     ctx: typer.Context,
     *,
     name: Annotated[str, typer.Option(help="Name for people.")],
-    sink: Annotated[str, typer.Option("--sink", "--kind", help="webhook, slack or kafka.")] = "webhook",
+    sink: Annotated[
+        str, typer.Option("--sink", "--kind", help="webhook or slack; your Kafka topic is always fed.")
+    ] = "webhook",
     url: Annotated[str | None, typer.Option(help="Where to deliver, for webhook and slack.")] = None,
     types: Annotated[
         list[str] | None,
@@ -75,7 +82,8 @@ def list_subscriptions(ctx: typer.Context, as_json: JsonFlag = False) -> None:
     columns: list[Column] = [
         ("ID", "id"),
         ("NAME", "name"),
-        ("SINK", lambda row: (row.get("sink") or {}).get("kind")),
+        ("SINK", "kind"),
+        ("TO", lambda row: (row.get("sink") or {}).get("url") or (row.get("sink") or {}).get("topic")),
         ("TYPES", lambda row: [kind.removeprefix("lily.") for kind in row.get("types") or []]),
         ("FILTERS", "filters"),
         ("STATUS", "status"),
@@ -93,7 +101,7 @@ def show(ctx: typer.Context, subscription: SubscriptionArgument, as_json: JsonFl
 
 @app.command(epilog=examples("lily subscriptions pause sub_0f3a5c7e9b1d2f4a6c8e0b2d"))
 def pause(ctx: typer.Context, subscription: SubscriptionArgument) -> None:
-    """Hold deliveries back; they are kept and sent when it is resumed."""
+    """Hold deliveries back; they are kept and sent, in order, when it is resumed."""
     _act(ctx, subscription, "pause")
     say(f"{subscription} is paused")
 
@@ -107,9 +115,49 @@ def resume(ctx: typer.Context, subscription: SubscriptionArgument) -> None:
 
 @app.command("test", epilog=examples("lily subscriptions test sub_0f3a5c7e9b1d2f4a6c8e0b2d"))
 def send_test(ctx: typer.Context, subscription: SubscriptionArgument, as_json: JsonFlag = False) -> None:
-    """Send a test notice to the sink and show what came back."""
-    answer = _act(ctx, subscription, "test")
-    print_fields(answer or {}, as_json=as_json)
+    """Send a test notice to the sink and show what came back; exits with 1 when it did not arrive."""
+    with connect(ctx) as client:
+        sent = client.post(f"/v1/subscriptions/{path_segment(subscription)}/test")
+        delivery = _first_outcome(client, str(sent["delivery_id"]))
+    if as_json:
+        print_json(delivery)
+    else:
+        out().print(views.delivery(delivery))
+    if delivery["status"] != "delivered":
+        raise CliError(f"not delivered: {delivery.get('last_error') or delivery['status']}")
+
+
+def _first_outcome(client: LilyClient, delivery_id: str) -> dict[str, Any]:
+    """The delivery once its first attempt is over, or as it is after a while."""
+    deadline = time.monotonic() + _TEST_SECONDS
+    while True:
+        delivery: dict[str, Any] = client.get(f"/v1/deliveries/{path_segment(delivery_id)}")
+        if delivery["attempts"] or delivery["status"] != "pending" or time.monotonic() > deadline:
+            return delivery
+        time.sleep(_POLL_SECONDS)
+
+
+@app.command(
+    "rotate-secret", epilog=examples("lily subscriptions rotate-secret sub_0f3a5c7e9b1d2f4a --grace 1d")
+)
+def rotate_secret(
+    ctx: typer.Context,
+    subscription: SubscriptionArgument,
+    grace: Annotated[str, typer.Option(help="How long the old secret signs too, e.g. 1d.")] = "1d",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a new signing secret; it is printed this once."""
+    body = {"grace_seconds": int(parse_duration(grace, "--grace").total_seconds())}
+    with connect(ctx) as client:
+        answer = client.post(f"/v1/subscriptions/{path_segment(subscription)}/rotate-secret", body)
+        print_fields(answer, as_json=as_json)
+
+
+@app.command("replay-dead", epilog=examples("lily subscriptions replay-dead sub_0f3a5c7e9b1d2f4a6c8e0b2d"))
+def replay_dead(ctx: typer.Context, subscription: SubscriptionArgument) -> None:
+    """Try all its dead deliveries again, in order per asset."""
+    answer = _act(ctx, subscription, "replay-dead")
+    say(f"{answer['replayed']} deliveries are tried again")
 
 
 @app.command(epilog=examples("lily subscriptions delete sub_0f3a5c7e9b1d2f4a6c8e0b2d"))
@@ -122,4 +170,4 @@ def delete(ctx: typer.Context, subscription: SubscriptionArgument) -> None:
 
 def _act(ctx: typer.Context, subscription: str, action: str) -> Any:
     with connect(ctx) as client:
-        return client.post(f"/v1/subscriptions/{path_segment(subscription)}/{action}", {})
+        return client.post(f"/v1/subscriptions/{path_segment(subscription)}/{action}")
