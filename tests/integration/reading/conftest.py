@@ -10,12 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
 from lily_common.documents import ASSETS
 from lily_spark.mirror.settings import MirrorConfig
 from lily_spark.mirror.store import ensure_indexes, open_mirror
-from pydantic import SecretStr
-from pymongo import MongoClient
-from pymongo.errors import PyMongoError
 
 
 def _free_port() -> int:
@@ -61,7 +61,7 @@ def _await_primary(uri: str) -> None:
 def config(mongo_uri) -> Iterator[MirrorConfig]:
     """A mirror of its own, with its indexes."""
     name = f"lily_{uuid.uuid4().hex[:12]}"
-    made = MirrorConfig(SecretStr(mongo_uri), name, timedelta(days=7), timedelta(days=90), timedelta(days=30))
+    made = MirrorConfig(mongo_uri, name, timedelta(days=7), timedelta(days=90), timedelta(days=30))
     mirror = open_mirror(made)
     ensure_indexes(mirror, made.dedupe)
     assert ASSETS in mirror.list_collection_names()

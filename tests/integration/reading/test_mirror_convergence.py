@@ -9,6 +9,7 @@ from zlib import crc32
 import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from lily_common import state
 from lily_common.documents import ASSETS, EDGES, IDENTITIES, INCIDENTS, TOUCHED, decode_registers
 from lily_common.envelope import accept
@@ -163,7 +164,7 @@ def test_any_arrival_ends_the_same(config, history, chance):
     def run(lane):
         try:
             _lane(logs, lane, config, iter(numbers), iter(repeats))
-        except BaseException as failed:  # noqa: BLE001
+        except BaseException as failed:
             failures.append(failed)
 
     lanes = [threading.Thread(target=run, args=(lane,)) for lane in ("priority", "bulk")]

@@ -22,6 +22,9 @@ class SparkSettings(Settings):
     events_trigger_ms: int = Field(500, alias="LILY_EVENTS_TRIGGER_MS", ge=0)
     mirror_trigger_ms: int = Field(50, alias="LILY_MIRROR_TRIGGER_MS", ge=0)
     bulk_mirror_trigger_ms: int = Field(1000, alias="LILY_BULK_MIRROR_TRIGGER_MS", ge=0)
+    mirror_tasks: int = Field(
+        2, alias="LILY_MIRROR_TASKS", ge=1, description="Python workers that a mirror batch uses, 80 MB each"
+    )
     raw_trigger_ms: int = Field(5000, alias="LILY_RAW_TRIGGER_MS", ge=0)
     bulk_rows_per_batch: int = Field(
         10_000, alias="LILY_BULK_ROWS_PER_BATCH", ge=1, description="Bound on bulk rows that a batch may hold"

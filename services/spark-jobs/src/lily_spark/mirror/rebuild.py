@@ -7,8 +7,9 @@ register may go only when it was accepted before a moment that the lake has cert
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -16,26 +17,20 @@ from pymongo.database import Database
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lily_common.config import settings
 from lily_common.documents import ASSETS, EDGES, INCIDENTS
 from lily_common.logs import get_logger
-from lily_spark.mirror import assets, document, progress, relations, silver
-from lily_spark.mirror.changes import AssetChange, Changes
+from lily_spark.config import spark_settings
+from lily_spark.mirror import progress
+from lily_spark.mirror.rebuilding import Rebuild, SilverRow
 from lily_spark.mirror.settings import MirrorConfig
 from lily_spark.mirror.store import Document, open_mirror
+from lily_spark.mirror.task import rebuild_partition
 from lily_spark.mirror.writer import current_config
 
 log = get_logger(__name__)
 _BYTES_PER_PARTITION = 64 * 1024 * 1024
-_EVER = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Rebuild:
-    """One run. `id` marks what it has come upon (empty: nothing); `settled` None: nothing may be removed."""
-
-    id: str
-    settled: datetime | None
+#: Assets made whole in one round of `complete_partials`; the next round takes the next ones.
+_COMPLETE_AT_ONCE = 5_000
 
 
 def rebuild(
@@ -44,20 +39,16 @@ def rebuild(
     """Bring one tenant's mirror, or all, in line with silver.assets and today's field policies.
 
     Run it in the lake job's own session: how far the lake has read is asked of its queries. `settled` overrides
-    that answer: everything accepted before it is in silver. Returns counts (assets, edges, incidents, removed, too_large)
-    and `removal`: "done", or why it was left out.
+    that answer: everything accepted before it is in silver. Returns counts (assets, edges, incidents, removed,
+    too_large) and `removal`: "done", or why it was left out.
     """
     config = current_config()
-    moment = settled or progress.settled(spark, settings().kafka_bootstrap)
+    moment = settled or progress.settled(spark, spark_settings().kafka_bootstrap)
     run = Rebuild(uuid4().hex, moment)
-    rows = read_silver(spark)
+    rows = _silver(spark)
     if tenant is not None:
         rows = rows.where(F.col("tenant") == tenant)
-    counts: dict[str, Any] = dict(
-        silver.run(
-            silver.by_asset(rows, _partitions(spark)), config, lambda changes: write(changes, config, run)
-        )
-    )
+    counts: dict[str, Any] = dict(_run(rows, _partitions(spark), config, run))
     if run.settled is None:
         counts["removal"] = "left out: the lake has not caught up with Kafka"
     else:
@@ -67,27 +58,19 @@ def rebuild(
     return counts
 
 
-def write(changes: Changes, config: MirrorConfig, run: Rebuild) -> dict[str, int]:
-    """One chunk of whole assets, in a worker."""
-    mirror = open_mirror(config)
-    now = datetime.now(UTC)
-    mark = {"seen": run.id} if run.id else {}
+def complete_partials(spark: SparkSession) -> int:
+    """Merge the lake's registers into assets that came back after they had expired; returns how many were made whole.
 
-    def merge(stored: Any, change: AssetChange) -> dict[str, Any]:
-        new = document.rebuilt(stored, change, config, run.settled or _EVER)
-        if new["expires_at"] <= now and not new["deleted"]:
-            new = document.stub(change.tenant, change.qualified_name, new["rev"]) | {"size": 0}
-        return new | mark
-
-    for collection, documents in ((EDGES, changes.edges), (INCIDENTS, changes.incidents)):
-        relations.upsert(mirror[collection], [found | mark for found in documents.values()], over="$lte")
-    outcome = assets.write(mirror[ASSETS], changes.assets, merge)
-    return {
-        "assets": len(changes.assets),
-        "edges": len(changes.edges),
-        "incidents": len(changes.incidents),
-        "too_large": len(outcome.too_large),
-    }
+    One Spark job, and none when there is nothing to do. Merging by version makes the order of events irrelevant.
+    """
+    config = current_config()
+    partials = open_mirror(config)[ASSETS].find({"partial": True}, {"tenant": 1, "qualified_name": 1})
+    names = _names(partials.limit(_COMPLETE_AT_ONCE))
+    if not names:
+        return 0
+    wanted = spark.createDataFrame(names, "tenant string, subject string")
+    rows = _silver(spark).join(F.broadcast(wanted), ["tenant", "subject"], "left_semi")
+    return _run(rows, 1, config, Rebuild(id="", settled=None)).get("assets", 0)
 
 
 def remove_unseen(mirror: Database[Document], tenant: str | None, run: Rebuild) -> int:
@@ -98,13 +81,31 @@ def remove_unseen(mirror: Database[Document], tenant: str | None, run: Rebuild) 
     return removed + mirror[ASSETS].delete_many(scope | {"expired": True}).deleted_count
 
 
-def read_silver(spark: SparkSession) -> DataFrame:
+def _names(found: Iterable[Document]) -> list[tuple[str, str]]:
+    return [(each["tenant"], each["qualified_name"]) for each in found]
+
+
+def _silver(spark: SparkSession) -> DataFrame:
     """Both layers of silver.assets: a register may come more than once."""
-    return spark.read.format("delta").load(settings().lake_table("silver/assets"))
+    return spark.read.format("delta").load(spark_settings().lake_table("silver/assets"))
+
+
+def _run(rows: DataFrame, partitions: int, config: MirrorConfig, run: Rebuild) -> dict[str, int]:
+    """Rebuild the assets of these rows, each asset's rows brought together by one shuffle."""
+    whole = (
+        rows.select(*SilverRow._fields)
+        .repartition(partitions, F.col("tenant"), F.col("subject"))
+        .sortWithinPartitions("tenant", "subject")
+    )
+    total: dict[str, int] = {}
+    for counts in whole.rdd.mapPartitions(partial(rebuild_partition, config=config, run=run)).collect():
+        for name, count in counts.items():
+            total[name] = total.get(name, 0) + count
+    return total
 
 
 def _partitions(spark: SparkSession) -> int:
     """Enough that one partition's rows sort in memory."""
-    uri = settings().lake_table("silver/assets")
+    uri = spark_settings().lake_table("silver/assets")
     size = spark.sql(f"DESCRIBE DETAIL delta.`{uri}`").select("sizeInBytes").first()
     return max(4, int(size[0] or 0) // _BYTES_PER_PARTITION) if size else 4

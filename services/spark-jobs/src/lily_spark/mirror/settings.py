@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
-
-from lily_common.config import Settings
+if TYPE_CHECKING:  # workers do not need it, and its import costs each of them memory
+    from lily_common.config import Settings
 
 
 @dataclass(frozen=True)
 class MirrorConfig:
-    """Where the mirror is and how long things stay in it."""
+    """Where the mirror is and how long things stay in it. `mongo_uri` may hold a password: it is not shown."""
 
-    mongo_uri: SecretStr
+    mongo_uri: str = field(repr=False)
     database: str
     dedupe: timedelta
     keep: timedelta
@@ -25,7 +25,7 @@ class MirrorConfig:
     @classmethod
     def of(cls, settings: Settings, sensitive: dict[str, frozenset[str]] | None = None) -> MirrorConfig:
         return cls(
-            mongo_uri=settings.mongo_uri,
+            mongo_uri=settings.mongo_uri.get_secret_value(),
             database=settings.mongo_database,
             dedupe=timedelta(days=settings.dedupe_days),
             keep=timedelta(days=settings.mirror_days),

@@ -30,7 +30,7 @@ def _client(uri: str) -> MongoClient[Document]:
 
 def open_mirror(config: MirrorConfig) -> Database[Document]:
     """The mirror's database; writes are durable when acknowledged, times are aware."""
-    client = _client(config.mongo_uri.get_secret_value())
+    client = _client(config.mongo_uri)
     return client.get_database(config.database, codec_options=_AWARE, write_concern=DURABLE)
 
 

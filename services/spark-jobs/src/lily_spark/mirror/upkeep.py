@@ -1,24 +1,18 @@
-"""Upkeep of the mirror: what is no longer recent leaves it, what came back is made whole. Run on a schedule."""
+"""Upkeep of the mirror: what is no longer recent leaves it. Run on a schedule (and `rebuild.complete_partials`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from pymongo import DeleteMany
 from pymongo.database import Database
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lily_common.documents import ASSETS, EDGES, INCIDENTS
-from lily_spark.mirror import rebuild, silver
-from lily_spark.mirror.store import Document, open_mirror
-from lily_spark.mirror.writer import current_config
+from lily_spark.mirror.store import Document
 
 _PURGE_BATCH = 500
-#: Assets made whole in one round; the next round takes the next ones.
-_COMPLETE_BATCH = 5_000
+_ENDS = ("upstream", "downstream")
 
 
 def expire(mirror: Database[Document], now: datetime) -> dict[str, int]:
@@ -54,37 +48,9 @@ def _purge(mirror: Database[Document], tombstones: dict[str, Any]) -> int:
         purged += mirror[ASSETS].delete_many(tombstones | {"_id": {"$in": names}}).deleted_count
 
 
-_ENDS = ("upstream", "downstream")
-
-
 def _hidden(asset: Document, end: str) -> dict[str, Any]:
     return {
         "tenant": asset["tenant"],
         end: asset["qualified_name"],
         "version": {"$lt": asset["tombstone"]},
     }
-
-
-def complete_partials(spark: SparkSession) -> int:
-    """Merge the lake's registers into assets that came back after they had expired; returns how many were made whole.
-
-    One Spark job, and none when there is nothing to do. Merging by version makes the order of events irrelevant.
-    """
-    config = current_config()
-    names = _partials(open_mirror(config)[ASSETS].find({"partial": True}, {"tenant": 1, "qualified_name": 1}))
-    if not names:
-        return 0
-    wanted = spark.createDataFrame(names, "tenant string, subject string")
-    rows = rebuild.read_silver(spark).join(F.broadcast(wanted), ["tenant", "subject"], "left_semi")
-    keep_all = rebuild.Rebuild(id="", settled=None)
-    counts = silver.run(
-        silver.by_asset(rows, 1), config, lambda changes: rebuild.write(changes, config, keep_all)
-    )
-    return counts.get("assets", 0)
-
-
-def _partials(found: Iterable[Document]) -> list[tuple[str, str]]:
-    return [
-        (each["tenant"], each["qualified_name"])
-        for each, _ in zip(found, range(_COMPLETE_BATCH), strict=False)
-    ]
