@@ -119,17 +119,21 @@ def _is_free(port: int) -> bool:
 
 
 @contextmanager
-def running_stack() -> Iterator[Stack]:
-    """All components, ready. A stack of its own is stopped and its data deleted at the end."""
+def running_stack(*components: str) -> Iterator[Stack]:
+    """These components and what they need (all when none is named), ready.
+
+    A stack of its own is stopped and its data deleted at the end.
+    """
     chosen = os.environ.get(HOME_VARIABLE)
-    names = [component.name for component in select(None)]
+    wanted = list(components) or None
+    names = [component.name for component in select(wanted)]
     if chosen:
-        started = control.start(configuration.load(Path(chosen)), None)
+        started = control.start(configuration.load(Path(chosen)), wanted)
         control.wait(started.config, names, lambda _: None)
         yield Stack(started.config, started.secrets)
         return
     with tempfile.TemporaryDirectory(prefix="lily-test-") as folder:
-        started = control.start(configuration.load(Path(folder) / "stack", _free_base()), None, tied=True)
+        started = control.start(configuration.load(Path(folder) / "stack", _free_base()), wanted, tied=True)
         try:
             control.wait(started.config, names, lambda _: None)
             yield Stack(started.config, started.secrets)
