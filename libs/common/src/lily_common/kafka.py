@@ -1,16 +1,18 @@
 """Kafka for asyncio services: a producer whose acknowledgement is one future per request, and client settings.
 
 librdkafka does the batching, retrying and partitioning in its own threads. Python's part per message is one
-`produce` call and one callback that counts down; the event loop is woken once per request, not per message.
+`produce` call and one callback that counts down; a request waits for one future, not for one per message.
+
+Acknowledgements are collected on the event loop's own thread, every millisecond while any is outstanding. A thread that
+polls would have to win the interpreter lock from a busy loop for every single callback.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as _Producer
@@ -22,6 +24,7 @@ log = get_logger(__name__)
 
 #: How long a message may take to be acknowledged before the request is answered 503, in milliseconds.
 DELIVERY_TIMEOUT_MS = 10_000
+_POLL_SECONDS = 0.001
 
 
 def producer_config(bootstrap: str, **overrides: Any) -> dict[str, Any]:
@@ -59,6 +62,19 @@ def consumer_config(bootstrap: str, group: str, **overrides: Any) -> dict[str, A
     }
 
 
+class Outgoing(Protocol):
+    """What `Producer.send` takes: anything with a topic, a key, a value and headers as (name, bytes) pairs."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+
+
 @dataclass(slots=True)
 class Record:
     """One message to produce. `headers` as (name, bytes) pairs."""
@@ -70,13 +86,12 @@ class Record:
 
 
 class _Batch:
-    """Counts down the acknowledgements of one `send`; callbacks arrive on the poll thread alone."""
+    """Counts down the acknowledgements of one `send`; resolves its future with the last."""
 
-    __slots__ = ("_future", "_loop", "error", "pending")
+    __slots__ = ("error", "future", "pending")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, pending: int) -> None:
-        self._loop = loop
-        self._future: asyncio.Future[None] = loop.create_future()
+    def __init__(self, future: asyncio.Future[None], pending: int) -> None:
+        self.future = future
         self.pending = pending
         self.error: str | None = None
 
@@ -84,35 +99,21 @@ class _Batch:
         if error is not None:
             self.error = error.str()
         self.pending -= 1
-        if self.pending == 0:
-            self._loop.call_soon_threadsafe(self._resolve)
-
-    def _resolve(self) -> None:
-        if self._future.done():  # the request was cancelled
-            return
-        if self.error is None:
-            self._future.set_result(None)
-        else:
-            self._future.set_exception(UnavailableError(f"Kafka did not acknowledge: {self.error}"))
-
-    async def wait(self) -> None:
-        await self._future
+        if self.pending == 0 and not self.future.done():  # done: the request was cancelled
+            if self.error is None:
+                self.future.set_result(None)
+            else:
+                self.future.set_exception(UnavailableError(f"Kafka did not acknowledge: {self.error}"))
 
 
 class Producer:
-    """An asyncio producer over confluent-kafka. Make it in a running loop's process, `close()` it at the end."""
+    """An asyncio producer over confluent-kafka, for one event loop. `close()` it at the end."""
 
     def __init__(self, bootstrap: str, **overrides: Any) -> None:
         self._producer = _Producer(producer_config(bootstrap, **overrides))
-        self._running = True
-        self._thread = threading.Thread(target=self._poll, name="kafka-producer-poll", daemon=True)
-        self._thread.start()
+        self._polling: asyncio.AbstractEventLoop | None = None
 
-    def _poll(self) -> None:
-        while self._running:
-            self._producer.poll(0.1)
-
-    async def send(self, records: Sequence[Record]) -> None:
+    async def send(self, records: Sequence[Outgoing]) -> None:
         """Return when every record is acknowledged by all in-sync replicas.
 
         Raises UnavailableError (503) when any is not, or when the local queue is full; some of the records may
@@ -120,23 +121,38 @@ class Producer:
         """
         if not records:
             return
-        batch = _Batch(asyncio.get_running_loop(), len(records))
+        loop = asyncio.get_running_loop()
+        batch = _Batch(loop.create_future(), len(records))
+        produce, delivered = self._producer.produce, batch.delivered
         queued = 0
-        produce = self._producer.produce
         try:
             for record in records:
-                produce(
-                    record.topic,
-                    record.value,
-                    record.key,
-                    on_delivery=batch.delivered,
-                    headers=list(record.headers) or None,
-                )
+                headers = record.headers
+                if headers:
+                    produce(
+                        record.topic, record.value, record.key, on_delivery=delivered, headers=list(headers)
+                    )
+                else:
+                    produce(record.topic, record.value, record.key, on_delivery=delivered)
                 queued += 1
         except (BufferError, KafkaException) as full:
             log.warning("produce refused", error=str(full), queued=queued, of=len(records))
             raise UnavailableError("the ingest queue is full, try again", code="overloaded") from full
-        await batch.wait()
+        finally:
+            if self._polling is not loop:
+                self._polling = loop
+                loop.call_later(_POLL_SECONDS, self._poll, loop)
+        await batch.future
+
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Serve what was acknowledged, and come back as long as more is outstanding."""
+        self._producer.poll(0)
+        if self._polling is not loop:
+            return
+        if len(self._producer):
+            loop.call_later(_POLL_SECONDS, self._poll, loop)
+        else:
+            self._polling = None
 
     @property
     def queued(self) -> int:
@@ -149,10 +165,7 @@ class Producer:
 
     def close(self, timeout: float = 10.0) -> int:
         """Flush and stop; returns how many messages were left unacknowledged."""
-        left = self._producer.flush(timeout)
-        self._running = False
-        self._thread.join(timeout=2.0)
-        return int(left)
+        return int(self._producer.flush(timeout))
 
 
 def header(headers: Iterable[tuple[str, bytes | str | None]] | None, name: str) -> bytes | None:

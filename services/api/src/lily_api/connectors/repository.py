@@ -8,6 +8,7 @@ from sqlalchemy import delete, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from lily_common.db import tenant_scope
+from lily_common.tenancy import across_tenants
 from lily_connectors.models import Connector
 
 
@@ -38,5 +39,7 @@ async def remove(session: AsyncSession, tenant: str, connector_id: str) -> None:
 
 
 async def called(session: AsyncSession, connector_id: str) -> Connector | None:
-    """The connector that a webhook's URL names: the one look-up that is not scoped, for it is what says the tenant."""
-    return await session.get(Connector, connector_id)
+    """The connector that a webhook's URL names."""
+    statement = select(Connector).where(Connector.id == connector_id)
+    why = "a vendor's call names the connector, and the connector its tenant"
+    return (await session.scalars(across_tenants(statement, why))).one_or_none()

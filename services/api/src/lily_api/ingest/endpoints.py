@@ -17,6 +17,7 @@ from lily_api.ingest.raw import raw_record
 from lily_api.ingest.schemas import EXAMPLE, Accepted, BatchResult, CloudEvent
 from lily_api.ingest.service import Intake, check, rejected
 from lily_api.services import ServicesDep
+from lily_common.acceptor import Acceptor
 from lily_common.errors import LilyError
 
 router = APIRouter(prefix="/v1/events", tags=["events"])
@@ -69,7 +70,8 @@ async def send_events(request: Request, principal: EventsWrite, lily: ServicesDe
         rejected("events", error)
         await intake.publish("events", raw, ())
         raise
-    checked = [check(principal.tenant, item, now, request_id.get()) for item in parsed.items]
+    acceptor = Acceptor(principal.tenant, now, request_id.get())
+    checked = [check(acceptor, item) for item in parsed.items]
     await intake.publish("events", raw, [result.event for result in checked if result.event is not None])
     for result in checked:
         if result.error is not None:

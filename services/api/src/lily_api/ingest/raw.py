@@ -17,10 +17,15 @@ _SECRET_WORDS = ("secret", "token", "password", "signature", "api-key", "apikey"
 REDACTED = "[redacted]"
 
 
-@lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Whether a header of that name (lower case) may hold a secret; better one too many than one too few."""
     return name in _SECRET_NAMES or any(word in name for word in _SECRET_WORDS)
+
+
+@lru_cache(maxsize=4096)
+def _named(raw_name: bytes) -> tuple[str, bool]:
+    name = raw_name.decode("latin-1")
+    return name, is_secret(name)
 
 
 def raw_record(
@@ -36,9 +41,8 @@ def raw_record(
     """Key: the request id. Value: the body with its content encoding undone. `headers` are ASGI's, names lower case."""
     kept: dict[str, str] = {}
     for raw_name, raw_value in headers:
-        name = raw_name.decode("latin-1")
-        hidden = name in secret_headers or is_secret(name)
-        value = REDACTED if hidden else raw_value.decode("latin-1")
+        name, secret = _named(raw_name)
+        value = REDACTED if secret or name in secret_headers else raw_value.decode("latin-1")
         kept[name] = f"{kept[name]}, {value}" if name in kept else value
     return Record(
         RAW_TOPIC,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from prometheus_client import Counter
 
-from lily_common.envelope import AcceptedEvent, accept
+from lily_common.acceptor import Acceptor
+from lily_common.envelope import AcceptedEvent
 from lily_common.errors import FieldError, InvalidInputError, LilyError, UnavailableError
 from lily_common.kafka import Producer, Record
 from lily_common.metrics import INGEST_ACCEPTED, INGEST_REJECTED
@@ -22,8 +22,7 @@ Way = Literal["events", "webhook", "openlineage"]
 ACK_SECONDS = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """What became of one item: `event` when it is good, else `error`."""
 
     item: Any
@@ -36,26 +35,35 @@ def _accepted(way: str, lane: str) -> Counter:
     return INGEST_ACCEPTED.labels(way, lane)
 
 
+def count_accepted(way: Way, events: Sequence[AcceptedEvent]) -> None:
+    """Count events that Kafka has acknowledged, by lane."""
+    bulk = sum([event.lane == "bulk" for event in events])
+    if bulk:
+        _accepted(way, "bulk").inc(bulk)
+    if len(events) > bulk:
+        _accepted(way, "priority").inc(len(events) - bulk)
+
+
 def rejected(way: Way, error: LilyError, count: int = 1) -> None:
     """Count refused items by reason."""
     INGEST_REJECTED.labels(way, error.code).inc(count)
 
 
-def check(tenant: str, item: Any, now: datetime, request_id: str) -> Checked:
+def check(acceptor: Acceptor, item: Any) -> Checked:
     """One item against the envelope and its type's payload."""
     if not isinstance(item, dict):
         message = "an event has to be a JSON object"
         return Checked(item, None, InvalidInputError(message, [FieldError("", message)]))
     try:
-        return Checked(item, accept(tenant, item, now, request_id=request_id), None)
+        return Checked(item, acceptor(item), None)
     except InvalidInputError as error:
         return Checked(item, None, error)
 
 
 def check_all(tenant: str, events: Sequence[Any], request_id: str) -> list[AcceptedEvent]:
     """All of these events, which stand or fall together. Raises the first error."""
-    now = datetime.now(UTC)
-    return [accept(tenant, event, now, request_id=request_id) for event in events]
+    acceptor = Acceptor(tenant, datetime.now(UTC), request_id)
+    return [acceptor(event) for event in events]
 
 
 class Intake:
@@ -77,13 +85,9 @@ class Intake:
         Raises UnavailableError (503): then nothing may be claimed, though some may have arrived; the client sends
         all again, and what arrived is dropped by its identity.
         """
-        records = [raw, *(Record(event.topic, event.key, event.value) for event in events)]
         try:
-            await asyncio.wait_for(self._producer.send(records), seconds)
+            async with asyncio.timeout(seconds):
+                await self._producer.send([raw, *events])
         except TimeoutError:
             raise UnavailableError("Kafka did not acknowledge in time, try again", retry_after=2) from None
-        bulk = sum(event.lane == "bulk" for event in events)
-        if bulk:
-            _accepted(way, "bulk").inc(bulk)
-        if len(events) > bulk:
-            _accepted(way, "priority").inc(len(events) - bulk)
+        count_accepted(way, events)
