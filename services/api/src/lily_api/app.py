@@ -9,13 +9,17 @@ from fastapi import APIRouter, FastAPI
 
 from lily_api import __version__, middleware, openapi, problems
 from lily_api.audit.endpoints import router as audit
+from lily_api.auth.endpoints import router as auth
 from lily_api.connectors.endpoints import router as connectors
+from lily_api.deliveries.endpoints import router as deliveries
 from lily_api.health.endpoints import router as health
 from lily_api.ingest.endpoints import router as ingest
+from lily_api.ingest.fastpath import EventsFirst
 from lily_api.keys.endpoints import router as keys
 from lily_api.oauth.endpoints import router as oauth
 from lily_api.openlineage.endpoints import router as openlineage_events
 from lily_api.services import Services, build
+from lily_api.subscriptions.endpoints import router as subscriptions
 from lily_api.tenants.endpoints import router as tenants
 from lily_api.tenants.service import publish_all_policies
 from lily_api.webhooks.endpoints import router as webhooks
@@ -26,6 +30,7 @@ from lily_common.config import settings as read_settings
 ROUTERS: list[APIRouter] = [
     health,
     oauth,
+    auth,
     tenants,
     keys,
     audit,
@@ -33,6 +38,8 @@ ROUTERS: list[APIRouter] = [
     ingest,
     webhooks,
     openlineage_events,
+    subscriptions,
+    deliveries,
 ]
 
 #: What a domain runs beside the requests (a consumer, a cache): entered when the services are up, left before they go.
@@ -54,7 +61,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
                 await stack.enter_async_context(background(services))
             yield
 
-    app = FastAPI(title="Lily", version=__version__, lifespan=lifespan, redirect_slashes=False)
+    app = EventsFirst(title="Lily", version=__version__, lifespan=lifespan, redirect_slashes=False)
     for router in ROUTERS:
         app.include_router(router)
     problems.install(app, ROUTERS)

@@ -60,9 +60,9 @@ class RequestFrame:
         try:
             await self._app(scope, receive, framed)
         except Exception as error:
-            found = error if isinstance(error, LilyError) else problems.unexpected(error)
             if status:
                 raise  # the answer is under way: only cutting it off tells the client
+            found = error if isinstance(error, LilyError) else problems.unexpected(error)
             await problems.response(found, scope)(scope, receive, framed)
         finally:
             _measure(scope, status, time.perf_counter() - started)

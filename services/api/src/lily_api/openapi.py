@@ -38,6 +38,8 @@ _TAGS = [
     {"name": "events", "description": "CloudEvents in, one or many at a time"},
     {"name": "webhooks", "description": "Vendors' signed calls"},
     {"name": "openlineage", "description": "OpenLineage's own API, for its clients unmodified"},
+    {"name": "subscriptions", "description": "What the tenant wants to hear, and where it is sent"},
+    {"name": "deliveries", "description": "What was sent, every attempt, and sending again"},
 ]
 _SECURITY = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key"},
@@ -147,13 +149,14 @@ def _complete(operation: dict[str, Any], requirement: Requirement | None) -> Non
         statuses += [404]
     if requirement is not None:
         statuses += [401, 403, 404, 422]
-        scope = requirement.scope.value
-        operation["security"] = [{"apiKey": []}, {"bearer": []}, {"clientCredentials": [scope]}]
-        operation["description"] = f"{operation.get('description', '')}\n\nNeeds the scope `{scope}`.".strip()
-        operation["x-lily-scope"] = scope
+        scopes = [requirement.scope.value] if requirement.scope is not None else []
+        operation["security"] = [{"apiKey": []}, {"bearer": []}, {"clientCredentials": scopes}]
+        needs = f"Needs the scope `{scopes[0]}`." if scopes else "Needs any valid credential."
+        operation["description"] = f"{operation.get('description', '')}\n\n{needs}".strip()
+        operation["x-lily-scope"] = scopes[0] if scopes else None
         if requirement.needs_tenant:
             operation["parameters"] = [*parameters, _TENANT_HEADER]
-    if operation.get("x-lily-scope") and "requestBody" in operation:
+    if requirement is not None and "requestBody" in operation:
         statuses += [409]
     declared = responses.get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
     if str(declared.get("$ref", "")).endswith("/HTTPValidationError"):

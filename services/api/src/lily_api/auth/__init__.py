@@ -1,1 +1,1 @@
-"""Who is asking, and what they may do. Endpoints use the types of `permissions`; nothing else here is theirs."""
+"""Who is asking, and what they may do. Other domains' endpoints use the types of `permissions` only."""

@@ -17,7 +17,7 @@ from lily_common.errors import ForbiddenError, InvalidInputError
 class Requirement:
     """What a route asks of its caller; the OpenAPI document is made from it."""
 
-    scope: Scope
+    scope: Scope | None
     needs_tenant: bool
 
 
@@ -29,18 +29,18 @@ def requirement_of(dependency: Callable[..., Any] | None) -> Requirement | None:
     return _REQUIREMENTS.get(dependency) if dependency is not None else None
 
 
-def require(scope: str, *, needs_tenant: bool = True) -> Callable[[Request], Awaitable[Principal]]:
-    """A dependency that answers 401 without a valid credential and 403 without `scope`.
+def require(scope: str | None, *, needs_tenant: bool = True) -> Callable[[Request], Awaitable[Principal]]:
+    """A dependency that answers 401 without a valid credential and 403 without `scope` (None: whoever is known).
 
     With `needs_tenant` the operator has to say for which tenant it acts (`X-Lily-Tenant`), so that the principal's
     tenant is never empty.
     """
-    wanted = Scope(scope)
+    wanted = Scope(scope) if scope is not None else None
 
     async def permitted(request: Request) -> Principal:
         services: Services = request.app.state.lily
         principal = await services.authenticator.authenticate(request.headers)
-        if not principal.allows(wanted):
+        if wanted is not None and not principal.allows(wanted):
             raise ForbiddenError(f"this needs the scope {wanted.value}", code="missing-scope")
         if needs_tenant and not principal.tenant:
             raise InvalidInputError(
@@ -66,5 +66,6 @@ AuditRead = Annotated[Principal, Depends(require("audit:read"))]
 CommandsRead = Annotated[Principal, Depends(require("commands:read"))]
 CommandsWrite = Annotated[Principal, Depends(require("commands:write"))]
 StreamRead = Annotated[Principal, Depends(require("stream:read"))]
+Known = Annotated[Principal, Depends(require(None, needs_tenant=False))]
 TenantAdmin = Annotated[Principal, Depends(require("admin", needs_tenant=False))]
 Operator = Annotated[Principal, Depends(require("tenants:write", needs_tenant=False))]

@@ -13,7 +13,7 @@ async def get(session: AsyncSession, tenant: str, *, lock: bool = False) -> Tena
     return (await session.scalars(statement.with_for_update() if lock else statement)).one_or_none()
 
 
-async def list_after(session: AsyncSession, after: str, limit: int) -> list[Tenant]:
+async def list_after(session: AsyncSession, after: str, limit: int, *, lock: bool = False) -> list[Tenant]:
     """Tenants whose id is greater than `after`, by id."""
     statement = select(Tenant).where(Tenant.id > after).order_by(Tenant.id).limit(limit)
-    return list(await session.scalars(statement))
+    return list(await session.scalars(statement.with_for_update() if lock else statement))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import orjson
-from sqlalchemy.exc import IntegrityError
+import stamina
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from lily_api import audit
 from lily_api.auth.principal import Principal
@@ -15,7 +17,7 @@ from lily_api.services import Services
 from lily_api.tenants import hooks, repository
 from lily_api.tenants.models import Tenant
 from lily_api.tenants.schemas import TenantCreate, TenantPatch
-from lily_common.errors import ConflictError, NotFoundError
+from lily_common.errors import ConflictError, NotFoundError, UnavailableError
 from lily_common.kafka import Record
 
 TOPIC = "lily.tenants"
@@ -80,12 +82,35 @@ async def list_page(services: Services, after: str, limit: int) -> list[Tenant]:
 
 @asynccontextmanager
 async def publish_all_policies(services: Services) -> AsyncIterator[None]:
-    """At start: bring the compacted topic in line with the database, should one ever have been lost or reset."""
+    """At start: bring the compacted topic in line with the database, should one ever have been lost or reset.
+
+    Beside the requests and until it succeeds: an API whose Kafka is away still starts, and says so on /readyz.
+    """
+    task = asyncio.create_task(_publish_all(services), name="publish-policies")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _publish_all(services: Services) -> None:
+    failures = (UnavailableError, SQLAlchemyError)
+    async for attempt in stamina.retry_context(on=failures, attempts=None, timeout=None, wait_max=30.0):
+        with attempt:
+            await _publish_from_database(services)
+
+
+async def _publish_from_database(services: Services) -> None:
     after = ""
-    while page := await list_page(services, after, _PAGE):
-        await _publish(services, page)
+    while True:
+        # The rows are locked until the policies are out: no patch can be overtaken by what it replaced.
+        async with services.db.begin() as session:
+            page = await repository.list_after(session, after, _PAGE, lock=True)
+            await _publish(services, page)
+        if not page:
+            return
         after = page[-1].id
-    yield
 
 
 def _visible(principal: Principal, tenant_id: str) -> str:
