@@ -29,7 +29,7 @@ class Wanted:
 def _told(tenant: str) -> Select[Any]:
     """The tenant's deliveries with what they tell."""
     joined: Select[Any] = select(Delivery, NoticeRow).join(NoticeRow, NoticeRow.id == Delivery.notice_id)  # type: ignore[assignment]
-    return tenant_scope(joined, Delivery, tenant)
+    return tenant_scope(tenant_scope(joined, Delivery, tenant), NoticeRow, tenant)
 
 
 async def list_page(
@@ -44,9 +44,7 @@ async def list_page(
     if wanted.status is not None:
         statement = statement.where(Delivery.status == wanted.status)
     if wanted.asset is not None:
-        statement = statement.where(
-            NoticeRow.tenant == tenant, NoticeRow.asset == asset_key(tenant, wanted.asset)
-        )
+        statement = statement.where(NoticeRow.asset == asset_key(tenant, wanted.asset))
     if wanted.event_id is not None:
         statement = statement.where(NoticeRow.event_id == wanted.event_id)
     rows = await session.execute(statement.order_by(Delivery.position.desc()).limit(limit))

@@ -34,6 +34,7 @@ from lily_connectors.egress.judge import Judge
 from lily_connectors.egress.ledger import Ledger
 from lily_connectors.egress.notices import Notice, UnreadableNoticeError, read
 from lily_connectors.egress.reader import NoticeReader
+from lily_connectors.sinks.catalogue import sinks
 from lily_connectors.sinks.http import GuardedHttp
 from lily_connectors.sinks.kafka import TopicWriter
 from lily_connectors.ssrf import Guard
@@ -75,6 +76,7 @@ class Worker:
         return {"postgres": self._checks["postgres"], "kafka": kafka}
 
     async def run(self) -> None:
+        sinks()  # imports every vendor's sink now, rather than at its first delivery
         await self._open()
         producer = Producer(self._settings.kafka_bootstrap)
         guard = Guard(self._settings.egress_allow_networks)
