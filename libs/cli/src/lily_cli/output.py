@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -13,6 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+#: Columns that a narrow terminal must not break: people copy and compare them.
+_WHOLE = frozenset({"ID", "STATUS", "TIME", "CREATED", "ACCEPTED", "MS", "SINK", "KIND"})
 Row = Mapping[str, Any]
 Column = tuple[str, str | Callable[[Row], Any]]
 
@@ -20,7 +23,8 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a 
 
 
 def out() -> Console:
-    return Console(soft_wrap=False, highlight=False)
+    """Standard output; wide where there is no terminal to be narrow."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160)
 
 
 def err() -> Console:
@@ -44,19 +48,15 @@ def print_json(value: Any) -> None:
 
 def cell(value: Any) -> str:
     """A value as a table shows it."""
-    match value:
-        case None | "" | [] | {}:
-            return "–"
-        case bool():
-            return "yes" if value else "no"
-        case str():
-            return escape(short_time(value))
-        case list():
-            return escape(", ".join(str(item) for item in value))
-        case dict():
-            return escape(json.dumps(value, ensure_ascii=False))
-        case _:
-            return escape(str(value))
+    if value in (None, "", [], {}):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and not any(isinstance(item, (list, dict)) for item in value):
+        return escape(", ".join(map(str, value)))
+    if isinstance(value, (list, dict)):
+        return escape(json.dumps(value, ensure_ascii=False))
+    return escape(short_time(str(value)))
 
 
 def short_time(text: str) -> str:
@@ -75,7 +75,7 @@ def table(rows: Iterable[Row], columns: Iterable[Column], *, title: str | None =
     named = list(columns)
     shown = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for heading, _ in named:
-        shown.add_column(heading, overflow="fold")
+        shown.add_column(heading, overflow="fold", no_wrap=heading in _WHOLE)
     for row in rows:
         shown.add_row(*(cell(row.get(get) if isinstance(get, str) else get(row)) for _, get in named))
     return shown

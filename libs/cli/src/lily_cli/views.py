@@ -37,12 +37,10 @@ HISTORY_COLUMNS: list[Column] = [
 DELIVERY_COLUMNS: list[Column] = [
     ("ID", "id"),
     ("STATUS", "status"),
-    ("SUBSCRIPTION", "subscription_id"),
-    ("WHAT", lambda row: f"{short_type(row['event']['type'])} ({row['transition']})"),
+    ("CHANGE", lambda row: f"{row['event']['type'].split('.')[1]} {row['transition']}"),
     ("ASSET", "asset"),
-    ("ATTEMPTS", "attempts"),
-    ("LAST ANSWER", lambda row: row.get("last_error") or row.get("last_status_code")),
-    ("ACCEPTED", lambda row: row["hops"]["accepted_at"]),
+    ("TRIES", "attempts"),
+    ("ANSWER", lambda row: row.get("last_error") or row.get("last_status_code")),
     ("MS", lambda row: _rounded(milliseconds(row["hops"]["accepted_at"], row["hops"]["finished_at"]))),
 ]
 HOPS = ("accepted_at", "noticed_at", "consumed_at", "committed_at", "sent_at", "finished_at")

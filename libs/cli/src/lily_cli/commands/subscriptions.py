@@ -84,8 +84,6 @@ def list_subscriptions(ctx: typer.Context, as_json: JsonFlag = False) -> None:
         ("NAME", "name"),
         ("SINK", "kind"),
         ("TO", lambda row: (row.get("sink") or {}).get("url") or (row.get("sink") or {}).get("topic")),
-        ("TYPES", lambda row: [kind.removeprefix("lily.") for kind in row.get("types") or []]),
-        ("FILTERS", "filters"),
         ("STATUS", "status"),
     ]
     with connect(ctx) as client:
