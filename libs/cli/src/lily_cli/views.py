@@ -21,18 +21,19 @@ ASSET_COLUMNS: list[Column] = [
     ("TAGS", "tags"),
 ]
 INCIDENT_COLUMNS: list[Column] = [
-    ("INCIDENT", "incident_id"),
+    ("ID", "incident_id"),
+    ("OPEN", "open"),
     ("STATUS", "status"),
     ("SEVERITY", "severity"),
     ("TITLE", "title"),
-    ("SOURCE", "source"),
+    ("UPDATED", "updated_at"),
 ]
 HISTORY_COLUMNS: list[Column] = [
     ("TIME", "time"),
     ("TYPE", lambda row: short_type(str(row.get("type", "")))),
     ("WHAT", lambda row: summary(row.get("data") or {})),
     ("SOURCE", "source"),
-    ("ACCEPTED", "accepted_time"),
+    ("ID", "id"),
 ]
 DELIVERY_COLUMNS: list[Column] = [
     ("ID", "id"),
@@ -44,6 +45,7 @@ DELIVERY_COLUMNS: list[Column] = [
     ("MS", lambda row: _rounded(milliseconds(row["hops"]["accepted_at"], row["hops"]["finished_at"]))),
 ]
 HOPS = ("accepted_at", "noticed_at", "consumed_at", "committed_at", "sent_at", "finished_at")
+Tags = Mapping[str, Sequence[str]]
 _ENVELOPE = ("qualified_name", "aspect", "origin_kind")
 
 
@@ -76,31 +78,55 @@ def fields(record: Row, *, title: str | None = None) -> Table:
 
 
 def asset(found: Row) -> RenderableType:
-    """An asset: its fields, then its tags with their origins."""
-    return fields(found)
+    """An asset: its fields, its tags with their origins, its other aspects."""
+    shown = {
+        name: value for name, value in found.items() if name not in ("tags", "extra", "aspects", "version")
+    }
+    shown |= found.get("extra") or {}
+    shown["tags"] = [_tag(tag) for tag in found.get("tags") or []]
+    parts: list[RenderableType] = [fields(shown)]
+    parts += [fields(held, title=f"aspect {name}") for name, held in (found.get("aspects") or {}).items()]
+    return Group(*parts)
 
 
-def lineage(root: str, edges: Sequence[Row], direction: str) -> Iterator[Tree]:
-    """A tree per direction asked for. What was shown before is not opened again, so that a cycle ends."""
+def _tag(tag: Row) -> str:
+    """A tag with who holds it, e.g. `PII (direct: holds addresses)`."""
+    reasons = [
+        f"{item['origin']}: {item['reason']}" if item.get("reason") else item["origin"]
+        for item in tag["origins"]
+    ]
+    return f"{tag['tag']} ({'; '.join(reasons)})"
+
+
+def lineage(root: str, edges: Sequence[Row], direction: str, nodes: Sequence[Row] = ()) -> Iterator[Tree]:
+    """A tree per direction asked for, from the asset or from those of its columns that have edges."""
+    tags = {str(node["qualified_name"]): list(node.get("tags") or []) for node in nodes}
+    starts = [str(node["qualified_name"]) for node in nodes if node["distance"] == 0] or [root]
     if direction in ("upstream", "both"):
-        yield _tree(f"{root} comes from", root, edges, near="downstream", far="upstream")
+        yield _tree(f"{root} comes from", root, starts, edges, tags, near="downstream", far="upstream")
     if direction in ("downstream", "both"):
-        yield _tree(f"{root} goes to", root, edges, near="upstream", far="downstream")
+        yield _tree(f"{root} goes to", root, starts, edges, tags, near="upstream", far="downstream")
 
 
-def _tree(title: str, root: str, edges: Sequence[Row], *, near: str, far: str) -> Tree:
+def _tree(
+    title: str, root: str, starts: Sequence[str], edges: Sequence[Row], tags: Tags, *, near: str, far: str
+) -> Tree:
+    """Breadth first. What was shown before is not opened again, so that a cycle ends."""
     by_end: dict[str, list[Row]] = defaultdict(list)
     for edge in sorted(edges, key=lambda item: (str(item.get("kind")) != "table", str(item[far]))):
         by_end[str(edge[near])].append(edge)
-    top = Tree(f"[bold]{escape(title)}[/bold]")
-    opened = {root}
-    pending = [(top, root)]
+    top = Tree(f"[bold]{escape(title)}[/bold]{_tags(tags, root)}")
+    opened = {root, *starts}
+    columns = [
+        (top.add(escape(name) + _tags(tags, name)), name) for name in starts if name != root and by_end[name]
+    ]
+    pending = [(top, root), *columns]
     while pending:
         branch, name = pending.pop(0)
         for edge in by_end[name]:
             other = str(edge[far])
-            again = other in opened and bool(by_end[other])
-            node = branch.add(_edge_label(edge, other) + (" [dim](above)[/dim]" if again else ""))
+            again = " [dim](above)[/dim]" if other in opened and by_end[other] else ""
+            node = branch.add(_edge_label(edge, other) + _tags(tags, other) + again)
             if other not in opened:
                 opened.add(other)
                 pending.append((node, other))
@@ -109,8 +135,12 @@ def _tree(title: str, root: str, edges: Sequence[Row], *, near: str, far: str) -
     return top
 
 
+def _tags(tags: Tags, name: str) -> str:
+    return f" [bold magenta]{escape(', '.join(tags[name]))}[/bold magenta]" if tags.get(name) else ""
+
+
 def _edge_label(edge: Row, other: str) -> str:
-    notes = [str(edge[name]) for name in ("kind", "transformation", "via") if edge.get(name)]
+    notes = [str(edge[name]) for name in ("kind", "transformation") if edge.get(name)]
     return f"{escape(other)} [dim]{escape(' · '.join(notes))}[/dim]"
 
 

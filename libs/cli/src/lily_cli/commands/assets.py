@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -76,26 +76,31 @@ def lineage(
         Literal["upstream", "downstream", "both"], typer.Option(help="Which way to walk.")
     ] = "both",
     depth: Annotated[int, typer.Option(min=1, help="How many steps.")] = 3,
+    level: Annotated[
+        Literal["table", "column"] | None,
+        typer.Option(help="Only these edges; column begins at a table's columns."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show where an asset's data comes from and where it goes."""
     with connect(ctx) as client:
-        found = client.get(
-            f"/v1/assets/{path_segment(asset)}/lineage", {"direction": direction, "depth": depth}
-        )
+        wanted = {"direction": direction, "depth": depth, "level": level}
+        found = client.get(f"/v1/assets/{path_segment(asset)}/lineage", wanted)
     if as_json:
         print_json(found)
         return
-    for tree in views.lineage(asset, found["edges"], direction):
+    for tree in views.lineage(asset, found["edges"], direction, nodes=found["nodes"]):
         out().print(tree)
+    if found["truncated"]:
+        say("there is more than is shown")
 
 
 @app.command(epilog=examples("lily assets incidents postgres://shop-db:5432/shop/public/orders"))
 def incidents(ctx: typer.Context, asset: AssetArgument, as_json: JsonFlag = False) -> None:
     """List an asset's incidents."""
     with connect(ctx) as client:
-        found = _items(client.get(f"/v1/assets/{path_segment(asset)}/incidents"))
-    print_rows(found, views.INCIDENT_COLUMNS, as_json=as_json, empty="no incidents")
+        rows = client.pages(f"/v1/assets/{path_segment(asset)}/incidents")
+        print_rows(rows, views.INCIDENT_COLUMNS, as_json=as_json, empty="no incidents")
 
 
 @app.command(epilog=examples("lily assets history postgres://shop-db:5432/shop/public/customers/email"))
@@ -112,8 +117,3 @@ def history(
     print_rows(rows, views.HISTORY_COLUMNS, as_json=as_json, empty="nothing in the lake yet")
     if not as_json and len(rows) == limit:
         say(f"there may be more: --limit {limit * 10}")
-
-
-def _items(found: Any) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = found["items"] if isinstance(found, dict) else found
-    return items
