@@ -16,7 +16,7 @@ from lily_connectors.egress.digests import delivery_key, lane_key
 from lily_connectors.egress.dispatcher import Dispatcher
 from lily_connectors.egress.jobs import Job
 from lily_connectors.egress.notices import Notice
-from lily_connectors.egress.store import NewDelivery, Written, read_known, write_batch
+from lily_connectors.egress.store import NewDelivery, Written, read_known, write_batch, written
 from lily_connectors.egress.transitions import Asset, Transition, Verdict, apply
 
 #: Identities kept in memory: the hedged pair's second copy comes within seconds and then costs no query.
@@ -86,7 +86,7 @@ class Judge:
             async with connection.transaction():
                 await self._book.ensure_managed(connection, tenants)
         try:
-            async with connection.transaction():
+            async with connection.pipeline(), connection.transaction():
                 known = await read_known(connection, notices, partitions)
                 outdated = self._book.outdated(known.generations)
                 if outdated:
@@ -95,19 +95,20 @@ class Judge:
                     [notice for notice in notices if notice.identity not in known.seen], dict(known.assets)
                 )
                 deliveries = self._deliveries(judgement.transitions)
-                written = await write_batch(
+                cursor = await write_batch(
                     connection, judgement.fresh, judgement.assets, deliveries, self._owner
                 )
         except BaseException:
             self._dispatcher.forget_plan()
             raise
-        self._dispatcher.hand_over(_jobs(deliveries, written, datetime.now(UTC)))
+        new = await written(cursor)
+        self._dispatcher.hand_over(_jobs(deliveries, new, datetime.now(UTC)))
         for notice in notices:
             self._remembered.add(notice.identity)
         for verdict, count in judgement.verdicts.items():
             metrics.NOTICES.labels(verdict.value).inc(count)
         metrics.NOTICES.labels(Verdict.REPEAT.value).inc(len(notices) - len(judgement.fresh))
-        return len(written)
+        return len(new)
 
     def _deliveries(self, transitions: Sequence[Transition]) -> list[NewDelivery]:
         deliveries = []
@@ -133,10 +134,10 @@ def decide(notices: list[Notice], assets: dict[UUID, Asset]) -> Judgement:
     return Judgement(notices, assets, transitions, verdicts)
 
 
-def _jobs(deliveries: Sequence[NewDelivery], written: Sequence[Written], committed_at: datetime) -> list[Job]:
+def _jobs(deliveries: Sequence[NewDelivery], new: Sequence[Written], committed_at: datetime) -> list[Job]:
     planned = {delivery.id: delivery for delivery in deliveries}
     jobs = []
-    for row in sorted(written, key=lambda row: row.position):
+    for row in new:
         if not row.owned:
             continue
         delivery = planned[row.id]

@@ -44,7 +44,7 @@ SET status = CASE WHEN d.status = 'pending' THEN r.status ELSE d.status END,
     owner = CASE WHEN r.kept THEN d.owner END,
     next_attempt_at = r.next_attempt_at, attempts = r.attempts, tries = r.tries,
     last_status_code = r.status_code, last_error = r.error,
-    committed_at = coalesce(d.committed_at, r.committed_at),
+    committed_at = coalesce(r.committed_at, d.committed_at),
     first_sent_at = coalesce(d.first_sent_at, r.first_sent_at), finished_at = r.finished_at
 FROM unnest(%s::uuid[], %s::text[], %s::bool[], %s::timestamptz[], %s::int[], %s::int[], %s::int[], %s::text[],
             %s::timestamptz[], %s::timestamptz[], %s::timestamptz[])
@@ -170,7 +170,8 @@ class Ledger:
     ) -> bool:
         """One transaction; says whether deliveries in the table can be claimed now."""
         drained = self._drained(results)
-        async with connection.transaction(), connection.pipeline():
+        woken = None
+        async with connection.pipeline(), connection.transaction():
             if results:
                 await connection.execute(_ATTEMPTS, _attempt_columns(results))
                 await connection.execute(_VERDICTS, _verdict_columns(results))
@@ -181,11 +182,10 @@ class Ledger:
                 await connection.execute(
                     _BURY, (f"subscription disabled: {reason}", subscriber.tenant, subscriber.id)
                 )
-            if not drained:
-                return False
-            # After the verdicts, in its own snapshot: it sees the deliveries that were written behind them.
-            cursor = await connection.execute(_WAKE, (drained,))
-            return bool(await cursor.fetchall())
+            if drained:
+                # After the verdicts, in its own snapshot: it sees the deliveries that were written behind them.
+                woken = await connection.execute(_WAKE, (drained,))
+        return woken is not None and bool(await woken.fetchall())
 
     def _drained(self, results: Sequence[Result]) -> list[UUID]:
         final = {r.job.lane for r in results if r.status is not Status.RETRY}

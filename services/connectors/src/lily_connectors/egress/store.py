@@ -1,6 +1,7 @@
 """The transaction of a batch: what is known is read, what is news is decided, state and deliveries are written.
 
-All of it is a handful of set-based statements in two round trips, whatever the batch's size. One transaction per batch:
+All of it is a handful of set-based statements in two round trips, whatever the batch's size: the caller opens a pipeline
+around the transaction. One transaction per batch:
 
 1. lock the batch's Kafka partitions (a second worker that still holds an old assignment waits, so that the judgement of
    one asset is never made twice at once), read the identities seen, the registers touched, the tenants' generations;
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 from uuid import UUID
 
-from psycopg import AsyncConnection
+from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
+from lily_connectors.egress.connections import Connection
 from lily_connectors.egress.digests import digest
 from lily_connectors.egress.notices import Notice
 from lily_connectors.egress.transitions import (
@@ -31,7 +33,7 @@ from lily_connectors.egress.transitions import (
     tag_family,
 )
 
-Connection = AsyncConnection[TupleRow]
+Cursor = AsyncCursor[TupleRow]
 
 #: First key of the advisory locks on partitions of `lily.notices`; the second is the partition.
 PARTITION_LOCK = 0x4C650001
@@ -75,8 +77,8 @@ ON CONFLICT (id) DO NOTHING
 # The mode says what the dispatcher can do with the delivery (see `dispatcher.Mode`). A delivery behind an earlier one
 # that is not in this worker's memory gets no time: it is woken when that one is done.
 _WRITE_DELIVERIES: LiteralString = """
-INSERT INTO deliveries (tenant, id, subscription_id, notice_id, lane, owner, next_attempt_at)
-SELECT n.tenant, n.id, n.subscription_id, n.notice_id, n.lane,
+INSERT INTO deliveries (tenant, id, subscription_id, notice_id, lane, committed_at, owner, next_attempt_at)
+SELECT n.tenant, n.id, n.subscription_id, n.notice_id, n.lane, clock_timestamp(),
        CASE WHEN n.mode = 'queue' OR (n.mode = 'fresh' AND NOT lane.busy) THEN %s::int END,
        CASE WHEN n.mode = 'queue' OR (n.mode <> 'hold' AND NOT lane.busy) THEN now() END
 FROM unnest(%s::text[], %s::uuid[], %s::text[], %s::uuid[], %s::uuid[], %s::text[]) WITH ORDINALITY
@@ -120,7 +122,7 @@ class Known:
 
 
 async def read_known(connection: Connection, notices: Sequence[Notice], partitions: Iterable[int]) -> Known:
-    """Lock the partitions and read everything that the batch touches, in one round trip. Opens the transaction."""
+    """Lock the partitions and read everything that the batch touches, in one round trip."""
     names: dict[UUID, str] = {}
     touched: dict[tuple[UUID, UUID], str] = {}
     deleted: dict[UUID, str] = {}
@@ -131,20 +133,17 @@ async def read_known(connection: Connection, notices: Sequence[Notice], partitio
             touched[notice.asset, key] = notice.tenant
         if needs_all_tags(notice):
             deleted[notice.asset] = notice.tenant
-    async with connection.pipeline():
-        await connection.execute(_LOCK, (PARTITION_LOCK, sorted(set(partitions))))
-        seen = await connection.execute(_SEEN, ([notice.identity for notice in notices],))
-        generations = await connection.execute(_GENERATIONS, (list({notice.tenant for notice in notices}),))
-        registers = await connection.execute(
-            _REGISTERS,
-            (list(touched.values()), [asset for asset, _ in touched], [family for _, family in touched]),
-        )
-        tags = (
-            await connection.execute(_ALL_TAGS, (list(deleted.values()), list(deleted))) if deleted else None
-        )
-        seen_rows, generation_rows = await seen.fetchall(), await generations.fetchall()
-        register_rows = await registers.fetchall()
-        tag_rows = await tags.fetchall() if tags is not None else []
+    await connection.execute(_LOCK, (PARTITION_LOCK, sorted(set(partitions))))
+    seen = await connection.execute(_SEEN, ([notice.identity for notice in notices],))
+    generations = await connection.execute(_GENERATIONS, (list({notice.tenant for notice in notices}),))
+    registers = await connection.execute(
+        _REGISTERS,
+        (list(touched.values()), [asset for asset, _ in touched], [family for _, family in touched]),
+    )
+    tags = await connection.execute(_ALL_TAGS, (list(deleted.values()), list(deleted))) if deleted else None
+    seen_rows, generation_rows = await seen.fetchall(), await generations.fetchall()
+    register_rows = await registers.fetchall()
+    tag_rows = await tags.fetchall() if tags is not None else []
     assets: dict[UUID, Asset] = {}
     for row in (*register_rows, *tag_rows):
         asset_id, family_key, member, kind, tag, version, live, content = row
@@ -160,34 +159,37 @@ async def write_batch(
     assets: Mapping[UUID, Asset],
     deliveries: Sequence[NewDelivery],
     owner: int,
-) -> list[Written]:
-    """Write it all, in one round trip. The caller commits. Deliveries that exist already are not in the answer."""
-    tenants = {notice.asset: notice.tenant for notice in fresh}
-    async with connection.pipeline():
-        if fresh:
-            await connection.execute(
-                _WRITE_SEEN, ([notice.tenant for notice in fresh], [notice.identity for notice in fresh])
-            )
-        registers = _register_columns(tenants, assets)
-        if registers is not None:
-            await connection.execute(_WRITE_REGISTERS, registers)
-        if not deliveries:
-            return []
-        told = {delivery.transition.identity: delivery.transition for delivery in deliveries}
-        await connection.execute(_WRITE_NOTICES, _notice_columns(list(told.values())))
-        cursor = await connection.execute(
-            _WRITE_DELIVERIES,
-            (
-                owner,
-                [delivery.transition.cause.tenant for delivery in deliveries],
-                [delivery.id for delivery in deliveries],
-                [delivery.subscription_id for delivery in deliveries],
-                [delivery.transition.identity for delivery in deliveries],
-                [delivery.lane for delivery in deliveries],
-                [delivery.mode for delivery in deliveries],
-            ),
+) -> Cursor | None:
+    """Queue the writes; they go out with the commit. `written` reads what became of the deliveries after it."""
+    if fresh:
+        await connection.execute(
+            _WRITE_SEEN, ([notice.tenant for notice in fresh], [notice.identity for notice in fresh])
         )
-        return [Written(*row) for row in await cursor.fetchall()]
+    registers = _register_columns({notice.asset: notice.tenant for notice in fresh}, assets)
+    if registers is not None:
+        await connection.execute(_WRITE_REGISTERS, registers)
+    if not deliveries:
+        return None
+    told = {delivery.transition.identity: delivery.transition for delivery in deliveries}
+    await connection.execute(_WRITE_NOTICES, _notice_columns(list(told.values())))
+    return await connection.execute(
+        _WRITE_DELIVERIES,
+        (
+            owner,
+            [delivery.transition.cause.tenant for delivery in deliveries],
+            [delivery.id for delivery in deliveries],
+            [delivery.subscription_id for delivery in deliveries],
+            [delivery.transition.identity for delivery in deliveries],
+            [delivery.lane for delivery in deliveries],
+            [delivery.mode for delivery in deliveries],
+        ),
+    )
+
+
+async def written(cursor: Cursor | None) -> list[Written]:
+    """After the commit: the deliveries that are new, in order. Those that existed already are not among them."""
+    rows = await cursor.fetchall() if cursor is not None else []
+    return sorted((Written(*row) for row in rows), key=lambda row: row.position)
 
 
 def _register_columns(
