@@ -132,3 +132,8 @@ def search_words(*texts: str) -> list[str]:
             for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", word):
                 words[part.casefold()[:_MAX_WORD]] = None
     return sorted(list(words)[:_MAX_WORDS])
+
+
+def query_words(text: str) -> list[str]:
+    """The case-folded words of a search: each must begin a word of the asset's."""
+    return [word.casefold()[:_MAX_WORD] for word in dict.fromkeys(_WORD.findall(text))][:_MAX_WORDS]

@@ -8,17 +8,25 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from fastapi import APIRouter, FastAPI
 
 from lily_api import __version__, middleware, openapi, problems
+from lily_api.assets.endpoints import parts as asset_parts
+from lily_api.assets.endpoints import router as assets
 from lily_api.audit.endpoints import router as audit
 from lily_api.auth.endpoints import router as auth
+from lily_api.commands import results as command_results
+from lily_api.commands.endpoints import router as commands
 from lily_api.connectors.endpoints import router as connectors
 from lily_api.deliveries.endpoints import router as deliveries
 from lily_api.health.endpoints import router as health
 from lily_api.ingest.endpoints import router as ingest
 from lily_api.ingest.fastpath import EventsFirst
 from lily_api.keys.endpoints import router as keys
+from lily_api.lake import reader as lake
+from lily_api.lineage.endpoints import router as lineage
 from lily_api.oauth.endpoints import router as oauth
 from lily_api.openlineage.endpoints import router as openlineage_events
 from lily_api.services import Services, build
+from lily_api.stream import hub as stream_hub
+from lily_api.stream.endpoints import router as stream
 from lily_api.subscriptions.endpoints import router as subscriptions
 from lily_api.tenants.endpoints import router as tenants
 from lily_api.tenants.service import publish_all_policies
@@ -40,11 +48,19 @@ ROUTERS: list[APIRouter] = [
     openlineage_events,
     subscriptions,
     deliveries,
+    lineage,
+    asset_parts,
+    assets,
+    stream,
+    commands,
 ]
 
 #: What a domain runs beside the requests (a consumer, a cache): entered when the services are up, left before they go.
 BACKGROUND: list[Callable[[Services], AbstractAsyncContextManager[None]]] = [
     publish_all_policies,
+    lake.running,
+    stream_hub.running,
+    command_results.running,
 ]
 
 

@@ -40,6 +40,10 @@ _TAGS = [
     {"name": "openlineage", "description": "OpenLineage's own API, for its clients unmodified"},
     {"name": "subscriptions", "description": "What the tenant wants to hear, and where it is sent"},
     {"name": "deliveries", "description": "What was sent, every attempt, and sending again"},
+    {"name": "assets", "description": "Assets as they are and as they were, their incidents and history"},
+    {"name": "lineage", "description": "What an asset is made of, and what is made of it"},
+    {"name": "stream", "description": "Changes as server-sent events"},
+    {"name": "commands", "description": "What the lake job is asked to do, and how it went"},
 ]
 _SECURITY = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key"},

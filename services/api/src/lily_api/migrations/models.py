@@ -13,6 +13,7 @@ MODULES = [
     "lily_api.audit.models",
     "lily_connectors.models",
     "lily_connectors.egress.models",
+    "lily_api.commands.models",
 ]
 
 for _module in MODULES:

@@ -1,0 +1,1 @@
+"""Lineage of an asset: a bounded breadth-first walk over the mirror's edges."""

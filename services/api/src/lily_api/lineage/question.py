@@ -1,0 +1,18 @@
+"""What is asked of a walk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lily_api.lineage.schemas import Direction, Level
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The lineage of `root`, at most `depth` edges away; `level` None takes edges of every kind."""
+
+    tenant: str
+    root: str
+    direction: Direction
+    depth: int
+    level: Level | None
