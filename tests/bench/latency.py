@@ -177,11 +177,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.latency")
     parser.add_argument("--seconds", type=float, default=60, help="Length of each run")
     parser.add_argument("--backlog", type=int, default=BACKLOG, help="Bulk changes that wait")
-    parser.add_argument("--only", nargs="*", choices=["200", "1000", "backlog"], help="Some of the runs")
+    parser.add_argument(
+        "--only", nargs="*", choices=["200", "1000", "backlog"], default=["200", "1000", "backlog"]
+    )
+    parser.add_argument("--components", nargs="*", default=[], help="Some of the stack, for a trial")
     arguments = parser.parse_args()
-    wanted: Sequence[str] = arguments.only or ["200", "1000", "backlog"]
+    wanted: Sequence[str] = arguments.only
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as folder, running_stack() as stack:
+    with tempfile.TemporaryDirectory() as folder, running_stack(*arguments.components) as stack:
         benchmark = Benchmark(stack, Path(folder), arguments.seconds, arguments.backlog)
         benchmark.warm_up()
         if "200" in wanted:

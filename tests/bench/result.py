@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -66,7 +67,7 @@ def publish(name: str, rows: Sequence[Row], notes: Mapping[str, Any] | None = No
         document["notes"] = notes
     path = RESULTS / f"{name}.json"
     path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(_table(name, rows))
     for row in rows:
         details = {key: value for key, value in row.ours.items() if isinstance(value, Mapping | list)}
@@ -82,7 +83,7 @@ def publish(name: str, rows: Sequence[Row], notes: Mapping[str, Any] | None = No
 def _table(name: str, rows: Sequence[Row]) -> Table:
     table = Table(title=name)
     for heading in ("case", "ours", "peer", "ratio", "sent", "received", "lost", "duplicates"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=True)
     for row in rows:
         gate = row.gate
         counts = [str(count) for count in (gate.sent, gate.received, gate.lost, gate.duplicates)]

@@ -27,7 +27,6 @@ CHANGES = "lily.changes.priority"
 NOTICES = "lily.notices"
 #: How long a run may take to come to rest after its last request, in seconds.
 SETTLE = 120.0
-COMPONENTS = ("api", "fanout", "lake", "egress", "kafka", "postgres", "mongo", "s3")
 
 
 @dataclass
@@ -105,18 +104,20 @@ class Runner:
             receiver = closing.enter_context(ReceiverProcess(self._folder / f"arrivals-{self._count}"))
             tenant.subscribe("bench", receiver, types=[ATTACHED])
             mirror, lake = self._watchers(tenant, closing) if stores else (None, None)
-            cpu = CpuByName({name: self._stack.pid(name) for name in COMPONENTS})
+            cpu = CpuByName(self._stack.pids())
             cpu.start()
             with Steal() as steal, self._load(plan, journal, tenant) as load:
                 load.wait(600)
             used = cpu.seconds()
             assets = {asset_of(event) for event in events}
-            self._settle(lambda: len({a.body["id"] for a in receiver.arrivals("bench")}) >= len(tags))
+            self._settle(
+                lambda: len({a.body["id"] for a in receiver.arrivals(tenant.path("bench"))}) >= len(tags)
+            )
             if mirror is not None:
                 watch = mirror
                 self._settle(lambda: len(watch.seen.keys() & assets) >= len(assets))
                 self._settle(lambda: len(self._stack.lake.silver(tenant.id)) >= len(assets), pause=2)
-            arrivals = receiver.arrivals("bench")
+            arrivals = receiver.arrivals(tenant.path("bench"))
         due, acked = self._read_journal(planned, journal)
         names = {event["id"]: asset_of(event) for event in events}
         observed = Observed(due, acked, names, tags & acked.keys(), arrivals, steal, used)

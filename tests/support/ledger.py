@@ -110,7 +110,8 @@ class Ledger:
     def __init__(self) -> None:
         self.promises: dict[Identity, Promise] = {}
         self.receipts: list[Receipt] = []
-        self._subscriptions: dict[str, str] = {}
+        #: Receiver's name -> the tenant whose tag changes it is owed.
+        self.subscriptions: dict[str, str] = {}
         self._clock = 0
 
     def _tick(self) -> int:
@@ -119,7 +120,7 @@ class Ledger:
 
     def subscribe(self, name: str, tenant: str) -> None:
         """From now on every tag change of `tenant` is owed to the receiver called `name`."""
-        self._subscriptions[name] = tenant
+        self.subscriptions[name] = tenant
 
     def sent(self, tenant: str, event: Mapping[str, Any]) -> Identity:
         """Call before the request leaves. The same identity again is a retry; with another body, the first counts.
@@ -163,15 +164,14 @@ class Ledger:
                 chains[asset, promise.event["data"]["tag"]].append(promise)
             elif promise.event["type"] == DELETE_TYPE:
                 graves[asset] = min(promise.sent, graves.get(asset, promise.sent))
-        demanded: set[Identity] = set()
-        uncertain: set[Identity] = set()
+        changes = Transitions(set(), set())
         for (asset, _tag), chain in chains.items():
             for promise, changed in _walk(chain, graves.get(asset)):
                 if changed is None:
-                    uncertain.add(promise.identity)
+                    changes.uncertain.add(promise.identity)
                 elif changed:
-                    demanded.add(promise.identity)
-        return Transitions(demanded, uncertain)
+                    changes.demanded.add(promise.identity)
+        return changes
 
     def judge(self, observed: Observed) -> Verdict:
         verdict = Verdict(
@@ -230,7 +230,7 @@ class Ledger:
             verdict.repeated += told in delivered
             delivered[told].add(receipt.delivery_id)
             problems += self._judge_receipt(receipt)
-        for name, tenant in self._subscriptions.items():
+        for name, tenant in self.subscriptions.items():
             changes = self.transitions(tenant)
             verdict.demanded += len(changes.demanded)
             verdict.uncertain += len(changes.uncertain)
@@ -250,7 +250,7 @@ class Ledger:
         promise = self.promises.get(receipt.identity)
         if promise is None and self._took_back(receipt):
             return
-        tenant = self._subscriptions.get(receipt.subscription)
+        tenant = self.subscriptions.get(receipt.subscription)
         if tenant is not None and receipt.identity.tenant != tenant:
             yield Problem("crossed tenants", f"{receipt.subscription} of {tenant} got {receipt.identity}")
         elif promise is None:

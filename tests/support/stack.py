@@ -51,6 +51,11 @@ class Stack:
     def pid(self, name: str) -> int:
         return self.component(name).pid
 
+    def pids(self) -> dict[str, int]:
+        """Component -> pid, of those that run."""
+        known = state.read(self.config.state_file).components
+        return {name: its.pid for name, its in known.items() if its.pid}
+
     def kill(self, name: str, *, part: str = "all") -> int:
         """kill -9 the component and all its children (`part` "all"), or its first process only ("main").
 

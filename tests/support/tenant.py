@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.ledger import Ledger
+from tests.support.ledger import TAG_TYPES, Ledger
 from tests.support.receiver import ReceiverProcess
 
 SOURCE = "/tests"
@@ -84,13 +84,21 @@ class Tenant:
         types: Sequence[str] = (),
         kind: str = "webhook",
         **more: Any,
-    ) -> dict[str, Any]:
-        """A subscription to a path of the receiver, which is told the secret to check signatures with."""
-        sink = {"kind": kind, "url": receiver.url(name)}
-        body = {"name": name, "types": list(types), "sink": sink, **more}
+    ) -> str:
+        """A subscription to a path of the receiver, which is told the secret to check with; returns its id.
+
+        The path is the tenant's and the name. A webhook for all types without filters is owed every tag change.
+        """
+        path = self.path(name)
+        body = {"name": name, "types": list(types), "sink": {"kind": kind, "url": receiver.url(path)}, **more}
         answer = self.client.post("/v1/subscriptions", json=body)
         assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
+        made = answer.json()
         if made.get("secret"):
-            receiver.tell(name, secret=made["secret"])
-        return made
+            receiver.tell(path, secret=made["secret"])
+        if kind == "webhook" and not more.get("filters") and (not types or set(types) >= TAG_TYPES):
+            self.ledger.subscribe(path, self.id)
+        return str(made["id"])
+
+    def path(self, name: str) -> str:
+        return f"{self.id}-{name}"

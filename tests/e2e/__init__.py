@@ -1,0 +1,1 @@
+"""The whole stack, judged from outside: real servers, real clients, kills."""
