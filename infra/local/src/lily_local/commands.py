@@ -27,7 +27,8 @@ _out = Console(highlight=False)
 _errors = Console(stderr=True, highlight=False)
 
 Home = Annotated[
-    Path | None, typer.Option("--home", help="The stack's folder [env LILY_HOME; default .lily]", show_default=False)
+    Path | None,
+    typer.Option("--home", help="The stack's folder [env LILY_HOME; default .lily]", show_default=False),
 ]
 
 
@@ -58,9 +59,12 @@ def up(
     home: Home = None,
     only: Annotated[str | None, typer.Option(help="Just these components, comma-separated")] = None,
     port_base: Annotated[
-        int | None, typer.Option(help=f"First of the stack's ports [env LILY_PORT_BASE; {configuration.DEFAULT_BASE}]")
+        int | None,
+        typer.Option(help=f"First of the stack's ports [env LILY_PORT_BASE; {configuration.DEFAULT_BASE}]"),
     ] = None,
-    port: Annotated[list[str] | None, typer.Option(help="One port by name, e.g. kafka=9092; repeatable")] = None,
+    port: Annotated[
+        list[str] | None, typer.Option(help="One port by name, e.g. kafka=9092; repeatable")
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for readiness")] = 300,
 ) -> None:
     """Start the embedded stack and leave it running; starts only what is missing."""
@@ -70,9 +74,7 @@ def up(
     started = control.start(config, names)
     wanted = [component.name for component in select(names)]
     with Live(console=_errors, refresh_per_second=8, transient=True) as live:
-        control.wait(
-            started.config, wanted, lambda now: live.update(view.progress(now, wanted)), timeout
-        )
+        control.wait(started.config, wanted, lambda now: live.update(view.progress(now, wanted)), timeout)
     note = "already up" if started.already_up else "up"
     _out.print(f"Lily's stack is {note}: [bold]source {config.home / 'env'}[/]")
     _out.print(view.table(started.config, state.read(config.state_file), memory.by_component(config)))

@@ -59,13 +59,15 @@ def start(config: StackConfig, names: Sequence[str] | None, *, tied: bool = Fals
             raise UserError(f"the stack in {config.home} is up on other ports; `lily down` first")
         up = {name for name, known in running.components.items() if known.phase not in ("failed", "stopped")}
         missing = [component for component in wanted if component.name not in up]
+        if not missing:
+            return Started(remembered(config.home), kept, True, None)
         ports.check(config, [name for component in missing for name in component.ports])
         config = config.with_components([*running.components, *(component.name for component in wanted)])
         _make_folders(config)
         config.save()
         environment.write_env_file(config, kept)
-        supervisor = _wake(config, kept, running, missing, tied=tied)
-    return Started(config, kept, not missing, supervisor)
+        supervisor = _wake(config, kept, running, tied=tied)
+    return Started(config, kept, False, supervisor)
 
 
 def wait(
@@ -87,7 +89,9 @@ def wait(
         if current.supervisor is None and current.components:
             raise UserError(f"the supervisor ended; see {config.log_file('supervisor')}")
         if time.monotonic() > deadline:
-            late = [name for name, it in zip(names, known, strict=True) if not it or it.phase not in state.SETTLED]
+            late = [
+                name for name, it in zip(names, known, strict=True) if not it or it.phase not in state.SETTLED
+            ]
             raise UserError(f"not ready after {timeout:.0f} s: {', '.join(late)}; see `lily logs {late[0]}`")
         time.sleep(_POLL)
 
@@ -159,12 +163,11 @@ def _make_folders(config: StackConfig) -> None:
 
 
 def _wake(
-    config: StackConfig, kept: Secrets, running: StackState, missing: Sequence[Component], *, tied: bool
+    config: StackConfig, kept: Secrets, running: StackState, *, tied: bool
 ) -> subprocess.Popen[bytes] | None:
     """Tell the running supervisor to look again, or start one."""
     if running.supervisor is not None:
-        if missing:
-            os.kill(running.supervisor.pid, signal.SIGHUP)
+        os.kill(running.supervisor.pid, signal.SIGHUP)
         return None
     config.state_file.unlink(missing_ok=True)
     setpriv = shutil.which("setpriv")

@@ -58,7 +58,9 @@ def _from_release_file(home: Path) -> int | None:
 
 def _from_running(candidate: Path) -> int | None:
     try:
-        done = subprocess.run([candidate, "-version"], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            [candidate, "-version"], capture_output=True, text=True, timeout=20, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return _major(done.stderr, r'version "([^"]+)"')

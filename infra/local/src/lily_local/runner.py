@@ -28,6 +28,10 @@ class StartError(Exception):
     """A start that did not end in readiness."""
 
 
+class NotReadyError(StartError):
+    """It runs but does not answer in time: trying again would only take as long again."""
+
+
 class Runner:
     """Runs `component` until `stop`; `state` is what others see of it and `changed` is called at each change."""
 
@@ -77,7 +81,8 @@ class Runner:
             except StartError as error:
                 await self._reap()
                 self.state.error = str(error)
-                if not self._was_ready and attempt >= START_ATTEMPTS:
+                hopeless = attempt >= START_ATTEMPTS or isinstance(error, NotReadyError)
+                if hopeless and not self._was_ready:
                     self._enter("failed")
                     return
             if self.state.phase == "done":
@@ -140,7 +145,8 @@ class Runner:
         return [setpriv, "--pdeathsig", self.component.stop_signal.name] if setpriv else []
 
     async def _wait_until_ready(self) -> None:
-        assert self._process is not None and self.component.ready is not None
+        assert self._process is not None
+        assert self.component.ready is not None
         deadline = time.monotonic() + self.component.start_timeout
         trouble = ""
         while time.monotonic() < deadline:
@@ -153,7 +159,7 @@ class Runner:
             except Exception as error:  # whatever a client raises while its server is not up
                 trouble = f"; last answer: {error}"
             await asyncio.sleep(PROBE_SECONDS)
-        raise StartError(f"not ready after {self.component.start_timeout:.0f} s{trouble}")
+        raise NotReadyError(f"not ready after {self.component.start_timeout:.0f} s{trouble}")
 
     async def _back_off(self) -> None:
         """Wait before the next start, longer each time it crashes soon."""
@@ -175,9 +181,7 @@ class Runner:
 
     async def _sweep(self) -> None:
         """End what the component left behind, so that a new one does not meet its old children."""
-        left = await asyncio.to_thread(
-            processes.marked, self._context.secrets.stack_id, self.component.name
-        )
+        left = await asyncio.to_thread(processes.marked, self._context.secrets.stack_id, self.component.name)
         await asyncio.to_thread(processes.kill, left)
 
     def _mark_up(self, phase: Phase) -> None:

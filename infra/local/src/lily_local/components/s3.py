@@ -6,8 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-import httpx
-
 from lily_local.components.model import Component, Context
 from lily_local.components.probes import http_ok, port_open
 from lily_local.environment import BUCKET, HOST
@@ -25,7 +23,11 @@ def _keys_file(context: Context) -> Path:
 def _prepare(context: Context) -> None:
     context.config.data("s3").mkdir(parents=True, exist_ok=True)
     key = {"accessKey": context.secrets.s3_access_key, "secretKey": context.secrets.s3_secret_key}
-    identity = {"name": "lily", "credentials": [key], "actions": ["Admin", "Read", "List", "Tagging", "Write"]}
+    identity = {
+        "name": "lily",
+        "credentials": [key],
+        "actions": ["Admin", "Read", "List", "Tagging", "Write"],
+    }
     write_atomic(_keys_file(context), json.dumps({"identities": [identity]}))
 
 
@@ -43,6 +45,7 @@ def _command(context: Context) -> list[str]:
         "volume.port": port("s3-volume"),
         "volume.port.grpc": port("s3-volume-grpc"),
         "volume.max": 0,  # as many as the disk holds
+        "volume.preStopSeconds": 0,  # nobody to tell before stopping
         "filer": "true",
         "filer.port": port("s3-filer"),
         "filer.port.grpc": port("s3-filer-grpc"),
@@ -63,6 +66,8 @@ def _ready(context: Context) -> bool:
     filer = context.config.port("s3-filer")
     if not port_open(filer):
         return False
+    import httpx  # slow to load, and the commands load this module
+
     bucket = f"http://{HOST}:{filer}/buckets/{BUCKET}/"
     if httpx.head(bucket, timeout=5, trust_env=False).status_code == 200:
         return True
@@ -77,6 +82,9 @@ S3 = Component(
     ready=_ready,
     # Go gives memory back to the system late; these make it keep close to what it uses.
     env=lambda _: {"GOMEMLIMIT": "320MiB", "GOGC": "50"},
+    # Its filer waits ten seconds for streams that its own S3 door holds open. Every write is in the files by then,
+    # so that ending it by force loses nothing.
+    stop_timeout=1.5,
     ports=(
         "s3",
         "s3-master",

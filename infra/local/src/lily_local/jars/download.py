@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from lily_local.errors import UserError
 from lily_local.jars.lock import Jar
 
 PARALLEL = 8
 ATTEMPTS = 4
+
+Advance = Callable[[int], None]  # told how many bytes have come; a negative number takes some back
 
 
 def repository() -> str:
@@ -37,8 +40,12 @@ def fetch_all(wanted: list[tuple[Jar, Path]]) -> None:
     progress = Progress(*columns, console=Console(stderr=True))
     with progress, httpx.Client(timeout=30, follow_redirects=True) as client:
         bar = progress.add_task(f"fetching {len(todo)} jars", total=sum(jar.size for jar, _ in todo))
+
+        def advance(received: int) -> None:
+            progress.advance(bar, received)
+
         with ThreadPoolExecutor(PARALLEL) as pool:
-            jobs = [pool.submit(_fetch, client, jar, home, progress, bar) for jar, home in todo]
+            jobs = [pool.submit(_fetch, client, jar, home, advance) for jar, home in todo]
             try:
                 for job in jobs:
                     job.result()
@@ -52,12 +59,11 @@ def _have(jar: Jar, home: Path) -> bool:
     return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == jar.sha256
 
 
-def _fetch(client: httpx.Client, jar: Jar, home: Path, progress: Progress, bar: TaskID) -> None:
+def _fetch(client: httpx.Client, jar: Jar, home: Path, advance: Advance) -> None:
     home.mkdir(parents=True, exist_ok=True)
-    url = f"{repository()}/{jar.repository_path}"
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return _fetch_once(client, url, jar, home, progress, bar)
+            return _fetch_once(client, jar, home, advance)
         except httpx.HTTPError as error:
             gone = isinstance(error, httpx.HTTPStatusError) and error.response.status_code in (401, 403, 404)
             if attempt == ATTEMPTS or gone:
@@ -69,21 +75,22 @@ def _fetch(client: httpx.Client, jar: Jar, home: Path, progress: Progress, bar: 
     return None
 
 
-def _fetch_once(
-    client: httpx.Client, url: str, jar: Jar, home: Path, progress: Progress, bar: TaskID
-) -> None:
+def _fetch_once(client: httpx.Client, jar: Jar, home: Path, advance: Advance) -> None:
     part = home / f".{jar.file_name}.part"
     digest, received = hashlib.sha256(), 0
     try:
-        with client.stream("GET", url) as response, part.open("wb") as out:
+        with (
+            client.stream("GET", f"{repository()}/{jar.repository_path}") as response,
+            part.open("wb") as out,
+        ):
             response.raise_for_status()
             for chunk in response.iter_bytes(1 << 16):
                 out.write(chunk)
                 digest.update(chunk)
                 received += len(chunk)
-                progress.advance(bar, len(chunk))
+                advance(len(chunk))
     except httpx.HTTPError:
-        progress.advance(bar, -received)
+        advance(-received)
         raise
     if digest.hexdigest() != jar.sha256:
         part.unlink()
