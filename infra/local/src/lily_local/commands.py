@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.markup import escape
 
 from lily_local import config as configuration
-from lily_local import control, memory, state, view
+from lily_local import control, memory, state, tenant, view
 from lily_local.components.registry import select
 from lily_local.errors import UserError
 
@@ -75,6 +75,8 @@ def up(
     wanted = [component.name for component in select(names)]
     with Live(console=_errors, refresh_per_second=8, transient=True) as live:
         control.wait(started.config, wanted, lambda now: live.update(view.progress(now, wanted)), timeout)
+    if "api" in wanted:
+        tenant.ensure(started.config, started.secrets)
     note = "already up" if started.already_up else "up"
     _out.print(f"Lily's stack is {note}: [bold]source {config.home / 'env'}[/]")
     _out.print(view.table(started.config, state.read(config.state_file), memory.by_component(config)))

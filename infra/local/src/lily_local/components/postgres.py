@@ -17,6 +17,7 @@ from lily_local.errors import UserError
 
 _UNPRIVILEGED = "nobody"
 _CAP_DAC_OVERRIDE = 1
+_STOP = signal.SIGINT  # its fast shutdown: SIGTERM would wait for every client to leave
 
 _SETTINGS = {
     "listen_addresses": HOST,
@@ -50,7 +51,9 @@ def _as_unprivileged() -> list[str]:
         )
     user = pwd.getpwnam(_UNPRIVILEGED)
     keep = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"] if _may_pass_closed_folders() else []
-    return [setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", *keep]
+    who = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    # A change of user clears the signal that the supervisor's death would send: ask for it again.
+    return [setpriv, *who, *keep, f"--pdeathsig={_STOP.name}"]
 
 
 def _may_pass_closed_folders() -> bool:
@@ -119,5 +122,5 @@ POSTGRES = Component(
     prepare=_prepare,
     ready=_ready,
     ports=("postgres",),
-    stop_signal=signal.SIGINT,  # its fast shutdown: SIGTERM would wait for every client to leave
+    stop_signal=_STOP,
 )
