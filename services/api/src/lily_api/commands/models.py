@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Text, func
+from sqlalchemy import CheckConstraint, Index, Text, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -16,6 +16,11 @@ class Command(TenantOwned, Base):
     """One command. `status`: accepted (not yet in Kafka), queued, running, succeeded, failed."""
 
     __tablename__ = "commands"
+    __table_args__ = (
+        Index("ix_commands_tenant_created_at", "tenant", "created_at", "id"),
+        Index("ix_commands_open", "created_at", postgresql_where=text("status = 'accepted'")),
+        CheckConstraint("status IN ('accepted', 'queued', 'running', 'succeeded', 'failed')", name="status"),
+    )
 
     id: Mapped[str] = mapped_column(Text, primary_key=True)
     command: Mapped[str]

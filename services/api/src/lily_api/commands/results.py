@@ -23,7 +23,7 @@ from lily_common.logs import get_logger
 
 log = get_logger(__name__)
 GROUP = "lily-api-command-results"
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.25
 _BACKOFF_SECONDS = 2.0
 _REPUBLISH_AFTER = timedelta(seconds=30)
 _STATUSES = frozenset({"running", "succeeded", "failed"})
