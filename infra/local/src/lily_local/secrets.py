@@ -48,10 +48,18 @@ def ensure(home: Path) -> Secrets:
         s3_access_key="LILY" + random.token_hex(8).upper(),
         s3_secret_key=random.token_urlsafe(30),
         master_key=base64.b64encode(random.token_bytes(32)).decode(),
-        kafka_cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
+        kafka_cluster_id=_cluster_id(),
     )
     save(home, made)
     return made
+
+
+def _cluster_id() -> str:
+    """A UUID in base64url, as Kafka makes them: none that begins with a dash, which its tools take for an option."""
+    while True:
+        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not made.startswith("-"):
+            return made
 
 
 def save(home: Path, value: Secrets) -> None:
