@@ -124,8 +124,8 @@ def test_a_late_older_event_after_a_delete_resurrects_nothing(
 
 def test_a_delete_takes_back_the_tags_that_it_ends(told: Tenant, receiver: ReceiverProcess) -> None:
     asset = fresh()
-    gone = event("asset.deleted", {"qualified_name": asset})
-    send_each(told, attach(asset), gone)
+    on, gone = attach(asset), event("asset.deleted", {"qualified_name": asset})
+    send_each(told, on, gone)
     news(told, receiver, asset, until_id=gone["id"])
     bodies = [a.body for a in receiver.arrivals(told.path("hook")) if a.body["subject"] == asset]
     kinds = [(body["type"], body.get("causeid")) for body in bodies]

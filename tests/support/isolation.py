@@ -6,7 +6,9 @@ then its routes' tests fail.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +19,7 @@ import pytest
 
 METHODS = ("get", "put", "post", "patch", "delete")
 #: Parameters whose things live in MongoDB or the lake: made through the whole stack.
-ON_THE_STACK = frozenset({"qualified_name", "command_id"})
+ON_THE_STACK = frozenset({"qualified_name"})
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,26 @@ class Makers:
     async def delivery_id(self) -> str:
         subscription = await self.subscription_id()
         return (await self._post(f"/v1/subscriptions/{subscription}/test", None))["delivery_id"]
+
+    async def command_id(self) -> str:
+        return (await self._post("/v1/commands", {"command": "rebuild_mirror"}))["id"]
+
+    async def qualified_name(self) -> str:
+        """An asset; ready when it can be read."""
+        name = f"postgres://isolation:5432/{secrets.token_hex(6)}"
+        core = {"qualified_name": name, "asset_type": "table", "description": "mine"}
+        await self._post("/v1/events", [_event("asset.upserted", core)])
+        deadline = time.monotonic() + 90
+        path = f"/v1/assets/{quote(name, safe='')}"
+        while (answer := await self._client.get(path, headers=self._operator)).status_code != 200:
+            assert time.monotonic() < deadline, answer.text
+            await asyncio.sleep(0.1)
+        return name
+
+
+def _event(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    head = {"specversion": "1.0", "id": secrets.token_hex(8), "source": "/isolation"}
+    return {**head, "type": f"lily.{kind}", "data": data}
 
 
 async def check_isolated(

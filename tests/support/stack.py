@@ -1,6 +1,7 @@
 """The embedded stack as tests and benchmarks use it: one of their own, on free ports, gone when they are.
 
-`LILY_TEST_HOME` names the folder of a stack to use and leave running instead, for a developer's second run.
+`LILY_TEST_HOME` names the folder of a stack to use and leave running instead, for a developer's second run;
+`LILY_TEST_COMPONENTS` names the components to start where not all are needed, comma-separated.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.support.stores import Lake, Log, Mirror
 from tests.support.tenant import Tenant
 
 HOME_VARIABLE = "LILY_TEST_HOME"
+COMPONENTS_VARIABLE = "LILY_TEST_COMPONENTS"
 #: Bases that are tried; below the range from which the kernel picks the ports of outgoing connections.
 BASES = range(20_000, 31_000, BLOCK)
 
@@ -92,11 +94,14 @@ class Stack:
             made.raise_for_status()
         return Tenant(name, made.json()["key"], self.url)
 
-    def log_tails(self, lines: int = 40) -> dict[str, str]:
-        """The last lines of each component's log."""
+    def log_tails(self, lines: int = 15, width: int = 600) -> dict[str, str]:
+        """The last lines of the log of each of the product's own processes, long ones cut."""
         tails = {}
-        for path in sorted(self.config.logs.glob("*.log")):
-            tails[path.stem] = "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        for name in ("api", "egress", "fanout", "lake", "supervisor"):
+            path = self.config.log_file(name)
+            if path.exists():
+                last = path.read_text(errors="replace").splitlines()[-lines:]
+                tails[name] = "\n".join(line[:width] for line in last)
         return tails
 
 
@@ -130,7 +135,8 @@ def running_stack(*components: str) -> Iterator[Stack]:
     A stack of its own is stopped and its data deleted at the end.
     """
     chosen = os.environ.get(HOME_VARIABLE)
-    wanted = list(components) or None
+    named = os.environ.get(COMPONENTS_VARIABLE, "")
+    wanted = list(components) or [name for name in named.split(",") if name] or None
     names = [component.name for component in select(wanted)]
     if chosen:
         started = control.start(configuration.load(Path(chosen)), wanted)

@@ -40,9 +40,9 @@ class Tenant:
     """One tenant. `ledger` hears of every event that `send` gets accepted."""
 
     id: str
-    key: str
+    key: str = field(repr=False)
     url: str
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: Ledger = field(default_factory=Ledger, repr=False)
 
     def __post_init__(self) -> None:
         headers = {"Authorization": f"Bearer {self.key}"}
