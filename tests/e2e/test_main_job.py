@@ -237,9 +237,8 @@ def test_the_stream_goes_on_from_the_last_event_id(stack: Stack) -> None:
     assert names[2] in following["data"]
 
 
-def test_the_tenants_topic_has_each_transition_in_order(stack: Stack, story: Story) -> None:
+def test_the_tenants_topic_has_each_transition_in_order(stack: Stack, tenant: Tenant) -> None:
     """Read by a plain Kafka consumer; per asset the order is that of the changes."""
-    tenant = story.tenant
     table = f"{SHOP}/ordered"
     sent = []
     for number in range(6):

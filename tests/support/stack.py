@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -21,27 +21,27 @@ import psutil
 from lily_local import config as configuration
 from lily_local import control, environment, state
 from lily_local.components.registry import select
-from lily_local.config import BLOCK, StackConfig
-from lily_local.secrets import Secrets
+from lily_local.config import StackConfig
+from lily_local.stack import LocalStack
 from tests.support.poll import until
 from tests.support.stores import Lake, Log, Mirror
 from tests.support.tenant import Tenant
 
 HOME_VARIABLE = "LILY_TEST_HOME"
 COMPONENTS_VARIABLE = "LILY_TEST_COMPONENTS"
-#: Bases that are tried; below the range from which the kernel picks the ports of outgoing connections.
-BASES = range(20_000, 31_000, BLOCK)
+#: Whose logs tell why a test failed.
+LOGGED = ("api", "egress", "fanout", "lake", "supervisor")
 
 
 class Stack:
-    """A running stack."""
+    """A running stack, its stores and its tenants."""
 
-    def __init__(self, config: StackConfig, kept: Secrets) -> None:
+    def __init__(self, config: StackConfig, variables: Mapping[str, str]) -> None:
         self.config = config
-        self.environment = environment.full(config, kept)
-        self.url = self.environment["LILY_URL"]
-        self.lake = Lake(self.environment)
-        self.log = Log(self.environment["KAFKA_BOOTSTRAP"])
+        self.environment = variables
+        self.url = variables["LILY_URL"]
+        self.lake = Lake(variables)
+        self.log = Log(variables["KAFKA_BOOTSTRAP"])
 
     @cached_property
     def mirror(self) -> Mirror:
@@ -65,12 +65,9 @@ class Stack:
         """
         before = self.component(name)
         process = psutil.Process(before.pid)
-        victims = [process, *(process.children(recursive=True) if part == "all" else [])]
-        for victim in victims:
-            try:
+        for victim in [process, *(process.children(recursive=True) if part == "all" else [])]:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 victim.kill()
-            except psutil.NoSuchProcess:
-                continue
         return before.restarts
 
     def wait_restarted(self, name: str, before: int) -> None:
@@ -80,7 +77,7 @@ class Stack:
             now = self.component(name)
             return now.restarts > before and now.phase == "ready"
 
-        until(back, f"{name} to be restarted", deadline=120)
+        until(back, f"{name} to be restarted", deadline=180)
 
     def new_tenant(self) -> Tenant:
         """A tenant made by the operator, with a key that may do everything in it."""
@@ -97,7 +94,7 @@ class Stack:
     def log_tails(self, lines: int = 15, width: int = 600) -> dict[str, str]:
         """The last lines of the log of each of the product's own processes, long ones cut."""
         tails = {}
-        for name in ("api", "egress", "fanout", "lake", "supervisor"):
+        for name in LOGGED:
             path = self.config.log_file(name)
             if path.exists():
                 last = path.read_text(errors="replace").splitlines()[-lines:]
@@ -110,44 +107,19 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def _free_base() -> int:
-    """A base whose whole block is free; begins at a place of this process, so that two sessions rarely meet."""
-    bases = list(BASES)
-    first = os.getpid() % len(bases)
-    for base in bases[first:] + bases[:first]:
-        if all(_is_free(port) for port in range(base, base + BLOCK)):
-            return base
-    raise AssertionError("no block of free ports")
-
-
-def _is_free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
-
-
 @contextmanager
 def running_stack(*components: str) -> Iterator[Stack]:
     """These components and what they need (all when none is named), ready.
 
     A stack of its own is stopped and its data deleted at the end.
     """
-    chosen = os.environ.get(HOME_VARIABLE)
     named = os.environ.get(COMPONENTS_VARIABLE, "")
     wanted = list(components) or [name for name in named.split(",") if name] or None
-    names = [component.name for component in select(wanted)]
+    chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
         started = control.start(configuration.load(Path(chosen)), wanted)
-        control.wait(started.config, names, lambda _: None)
-        yield Stack(started.config, started.secrets)
+        control.wait(started.config, [component.name for component in select(wanted)], lambda _: None)
+        yield Stack(started.config, environment.full(started.config, started.secrets))
         return
-    with tempfile.TemporaryDirectory(prefix="lily-test-") as folder:
-        started = control.start(configuration.load(Path(folder) / "stack", _free_base()), wanted, tied=True)
-        try:
-            control.wait(started.config, names, lambda _: None)
-            yield Stack(started.config, started.secrets)
-        finally:
-            control.stop(started.config)
-            control.wipe(started.config)
+    with LocalStack(wanted) as own:
+        yield Stack(own.config, own.env)
