@@ -5,14 +5,18 @@ import subprocess
 import sysconfig
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
+from tests.integration.reading.world import World, new_world
+from tests.support.api import api_settings, running_api
+from tests.support.postgres import new_database, postgres_server
 
+from lily_api.migrations.run import upgrade
 from lily_common.documents import ASSETS
 from lily_spark.mirror.settings import MirrorConfig
 from lily_spark.mirror.store import ensure_indexes, open_mirror
@@ -72,3 +76,21 @@ def config(mongo_uri) -> Iterator[MirrorConfig]:
 @pytest.fixture
 def mirror(config):
     return open_mirror(config)
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[str]:
+    """URI of a migrated PostgreSQL."""
+    with postgres_server() as server:
+        uri = new_database(server)
+        upgrade(api_settings(uri))
+        yield uri
+
+
+@pytest.fixture
+async def world(database, config, mirror, tmp_path, monkeypatch) -> AsyncIterator[World]:
+    settings = api_settings(
+        database, MONGO_URI=config.mongo_uri, LILY_MONGO_DATABASE=config.database, LAKE_URI=str(tmp_path)
+    )
+    async with running_api(settings, monkeypatch) as api:
+        yield await new_world(api, config, mirror, tmp_path)
