@@ -9,7 +9,7 @@ import typer
 from lily_common import logs
 from lily_spark.config import SparkSettings, spark_settings
 
-cli = typer.Typer(no_args_is_help=True, add_completion=False)
+cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @cli.command()

@@ -30,7 +30,7 @@ class SparkSettings(Settings):
         10_000, alias="LILY_BULK_ROWS_PER_BATCH", ge=1, description="Bound on bulk rows that a batch may hold"
     )
     priority_rows_per_batch: int = Field(
-        50_000, alias="LILY_PRIORITY_ROWS_PER_BATCH", ge=1, description="Guards the heap after a long pause"
+        20_000, alias="LILY_PRIORITY_ROWS_PER_BATCH", ge=1, description="Guards the heap after a long pause"
     )
     silver_buckets: int = Field(8, alias="LILY_SILVER_BUCKETS", ge=1, description="Fixed once a table exists")
     compact_seconds: int = Field(180, alias="LILY_COMPACT_SECONDS", ge=1)

@@ -73,8 +73,6 @@ def _core() -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
         "spark.sql.streaming.numRecentProgressUpdates": "5",
-        "spark.sql.maxMetadataStringLength": "100",
-        "spark.sql.maxPlanStringLength": "4096",
         "spark.python.worker.reuse": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
@@ -152,7 +150,9 @@ def _s3a(settings: SparkSettings) -> dict[str, str]:
         ),
         # What makes GCSLogStore's exclusive create exclusive on S3 (Hadoop 3.5).
         "spark.hadoop.fs.s3a.create.conditional.enabled": "true",
-        "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
+        # The upload buffer is as large as a part, per open file; most files here are far smaller than one.
+        "spark.hadoop.fs.s3a.fast.upload.buffer": "array",
+        "spark.hadoop.fs.s3a.multipart.size": "5M",
         "spark.hadoop.fs.s3a.threads.max": "16",
         "spark.hadoop.fs.s3a.connection.maximum": "32",
         "spark.hadoop.fs.s3a.change.detection.mode": "none",

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import SparkSession
 
 from lily_common import metrics
@@ -86,6 +88,9 @@ def run(
             log.info("stopped")
     except StoppedError:
         return 0
+    except (PySparkException, Py4JError) as failed:
+        log.exception("failed", reason=str(failed)[:4000])
+        return 1
     finally:
         if server is not None:
             server.shutdown()

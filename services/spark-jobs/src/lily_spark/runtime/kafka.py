@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from lily_common.logs import get_logger
 
@@ -38,3 +38,18 @@ def wait_for_topics(bootstrap: str, topics: Sequence[str], stopping: Callable[[]
             said = time.monotonic()
         time.sleep(0.2)
     raise StoppedError
+
+
+def end_offsets(bootstrap: str, topics: Sequence[str], timeout: float = 30) -> dict[str, dict[str, int]]:
+    """Offset of the next message to come, by topic and partition (as text, the form of Spark's own offsets)."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    held = admin.list_topics(timeout=timeout).topics
+    asked = {
+        TopicPartition(topic, partition): OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        for topic in topics
+        for partition in held[topic].partitions
+    }
+    ends: dict[str, dict[str, int]] = {topic: {} for topic in topics}
+    for place, answer in admin.list_offsets(asked, request_timeout=timeout).items():
+        ends[place.topic][str(place.partition)] = answer.result(timeout).offset
+    return ends

@@ -53,7 +53,7 @@ class Queries:
         self._start(supervised)
 
     def ready(self) -> dict[str, str]:
-        """Readiness by query: "ok" when its tasks have run since its last start."""
+        """Readiness by query: "ok" when, since its last start, it ran tasks or found nothing new to read."""
         return {
             name: "ok" if held.started and held.query is not None else "starting"
             for name, held in self._held.items()
@@ -81,7 +81,7 @@ class Queries:
             if held.query is None and time.monotonic() >= held.not_before:
                 self._start(held)
             if held.query is not None and not held.started:
-                held.started = self._has_tasks(held.query)
+                held.started = _waits(held.query) or self._has_tasks(held.query)
 
     def stop(self, *, after_batch: bool) -> None:
         """Stop every query; with `after_batch` each is given time to end the batch it is in."""
@@ -107,9 +107,11 @@ class Queries:
         held.failures += 1
         held.started = False
         STREAM_RESTARTS.labels(held.name).inc()
-        log.error("query died", query=held.name, failures=held.failures, reason=reason[:4000])
+        log.error("query died", query=held.name, failures=held.failures, reason=_essence(reason))
         if held.failures >= MAX_FAILURES:
-            raise QueryFailedError(f"{held.name} failed {held.failures} times in a row: {reason[:500]}")
+            raise QueryFailedError(
+                f"{held.name} failed {held.failures} times in a row: {_essence(reason)[-300:]}"
+            )
         # The first restart is immediate: one death out of the blue should cost as little as it can.
         held.not_before = time.monotonic() + min(_MAX_BACKOFF, 0.5 * 2**held.failures - 1)
 
@@ -123,6 +125,16 @@ class Queries:
                 if stage_info and (stage_info.numActiveTasks or stage_info.numCompletedTasks):
                     return True
         return False
+
+
+def _essence(reason: str) -> str:
+    """The failure without the logical plan that Spark appends, which is long and helps nobody in a log."""
+    return reason.split("=== Streaming Query ===")[0][-3000:]
+
+
+def _waits(query: StreamingQuery) -> bool:
+    """Idle with open sources: it has asked Kafka for offsets, and there is nothing new."""
+    return str(query.status.get("message", "")).startswith("Waiting for")
 
 
 def _stop(held: Supervised) -> None:

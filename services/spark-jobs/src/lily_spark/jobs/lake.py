@@ -1,0 +1,44 @@
+"""The lake application: the owner of the Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from lily_common.events import BULK_TOPIC, PRIORITY_TOPIC, RAW_TOPIC
+from lily_spark import tables
+from lily_spark.config import SparkSettings
+from lily_spark.jobs import events
+from lily_spark.runtime import generation
+from lily_spark.runtime.app import Application, run
+from lily_spark.runtime.kafka import end_offsets, wait_for_topics
+from lily_spark.session import App
+from lily_spark.sinks.lake import EventSink
+
+
+def main(settings: SparkSettings) -> int:
+    """Run the lake until told to stop; returns the exit code."""
+
+    def describe(stopping: Callable[[], bool]) -> App:
+        wait_for_topics(settings.kafka_bootstrap, [PRIORITY_TOPIC, BULK_TOPIC, RAW_TOPIC], stopping)
+        return App("lake", heap="1g", slots=4, lake=True)
+
+    return run(settings, describe, wire, stop_after_batch=True)
+
+
+def wire(app: Application) -> None:
+    settings = app.settings
+    bronze, *_ = (tables.open_table(table, settings) for table in tables.ALL)
+    folder = settings.checkpoint("lake")
+
+    def where_kafka_ends() -> generation.Offsets | None:
+        return (
+            end_offsets(settings.kafka_bootstrap, [PRIORITY_TOPIC, BULK_TOPIC])
+            if bronze.file_uris()
+            else None
+        )
+
+    life = generation.load(folder, folder / "events", where_kafka_ends)
+    app.listen(lambda progress: events.observe(progress, life))
+    sink = EventSink(settings, life, lambda rows: None)
+    app.queries.add("events", partial(events.start, app, sink))

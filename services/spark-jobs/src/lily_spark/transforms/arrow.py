@@ -1,0 +1,36 @@
+"""A collected micro-batch to the rows of each table: Arrow table in, Arrow table out, pure."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lily_spark.tables import ASSETS, EVENTS, NO_BUCKET
+from lily_spark.transforms.registers import KEY
+
+
+def split(batch: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """(rows that can be processed, rows that cannot) of a batch of event rows."""
+    fine = pc.is_null(batch["problem"])
+    return batch.filter(fine), batch.filter(pc.invert(fine))
+
+
+def bronze_rows(events: pa.Table) -> pa.Table:
+    """Rows of bronze.events, without those that are marked as known to it already."""
+    if "known" in events.column_names:
+        events = events.filter(pc.is_null(events["known"]))
+    return events.select(EVENTS.columns)
+
+
+def silver_rows(events: pa.Table) -> pa.Table:
+    """Rows of silver.assets' updates layer: of each register that the batch writes, the greatest version."""
+    events = events.combine_chunks()
+    row = pc.list_parent_indices(events["registers"])
+    rows = events.take(row).append_column("register", pc.list_flatten(events["registers"]))
+    newest = rows.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
+    newest = newest.select([*KEY, "version", "row"]).sort_by([("version", "descending")])
+    first = newest.group_by(list(KEY), use_threads=False).aggregate([("row", "first")])
+    rows = rows.take(first["row_first"]).rename_columns({"id": "event_id"})
+    layer = pa.array(["updates"] * rows.num_rows, pa.string())
+    bucket = pa.array([NO_BUCKET] * rows.num_rows, pa.int32())
+    return rows.append_column("layer", layer).append_column("bucket", bucket).select(ASSETS.columns)
