@@ -9,7 +9,7 @@ from lily_common.errors import FieldError, InvalidInputError
 #: Partition -> next offset to read; a partition that is not named is read from its start.
 Positions = dict[int, int]
 
-_ID = re.compile(r"^[0-9]{1,18}(-[0-9]{1,18}){0,255}$")
+_ID = re.compile(r"[0-9]{1,18}(-[0-9]{1,18}){0,255}")
 
 
 def encode(positions: Positions) -> str:
@@ -20,7 +20,7 @@ def encode(positions: Positions) -> str:
 
 def decode(event_id: str) -> Positions:
     """Raises InvalidInputError when it is not an id of this stream."""
-    if not _ID.match(event_id):
+    if not _ID.fullmatch(event_id):
         wrong = "is not the id of an event of this stream"
         raise InvalidInputError(f"Last-Event-ID {wrong}", [FieldError("header.last-event-id", wrong)])
     return {partition: int(text) for partition, text in enumerate(event_id.split("-"))}
