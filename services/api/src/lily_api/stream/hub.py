@@ -35,12 +35,7 @@ class StreamHub:
     async def prepare(self, tenant: str, resume: Positions | None) -> Positions:
         """Where a stream of the tenant begins: at `resume`, or now. Raises UnavailableError (503) when the tenant
         has all the streams it may have, or when Kafka does not answer."""
-        if self._streams[tenant] >= MAX_STREAMS_PER_TENANT:
-            raise UnavailableError(
-                f"the tenant has {MAX_STREAMS_PER_TENANT} streams open already",
-                "too-many-streams",
-                retry_after=10,
-            )
+        self._check_room(tenant)
         feed = self._feed(tenant)
         if not await feed.ready(_READY_SECONDS):
             raise UnavailableError("Kafka is not answering, try again")
@@ -53,7 +48,8 @@ class StreamHub:
 
     @asynccontextmanager
     async def source(self, tenant: str) -> AsyncIterator[Source]:
-        """The tenant's source while a stream is open."""
+        """The tenant's source while a stream is open. Raises UnavailableError when it has all it may have."""
+        self._check_room(tenant)
         self._streams[tenant] += 1
         try:
             yield Source(self._feed(tenant), self._bootstrap, self._slots)
@@ -64,6 +60,11 @@ class StreamHub:
     def close(self) -> None:
         for feed in self._feeds.values():
             feed.close()
+
+    def _check_room(self, tenant: str) -> None:
+        if self._streams[tenant] >= MAX_STREAMS_PER_TENANT:
+            message = f"the tenant has {MAX_STREAMS_PER_TENANT} streams open already"
+            raise UnavailableError(message, "too-many-streams", retry_after=10)
 
     def _feed(self, tenant: str) -> Feed:
         feed = self._feeds.get(tenant)

@@ -10,9 +10,10 @@ from sse_starlette import ServerSentEvent
 
 from lily_api.stream import positions as ids
 from lily_api.stream.filters import StreamFilter
-from lily_api.stream.follow import follow
+from lily_api.stream.follow import Source, follow
 from lily_api.stream.hub import StreamHub
 from lily_api.stream.positions import Positions
+from lily_common.errors import UnavailableError
 from lily_common.logs import get_logger
 
 log = get_logger(__name__)
@@ -26,24 +27,30 @@ async def frames(
     hub: StreamHub, tenant: str, positions: Positions, wanted: StreamFilter
 ) -> AsyncIterator[ServerSentEvent]:
     """Frames from `positions` on. The id of each says where to go on after it, also of those without data."""
+    try:
+        async with hub.source(tenant) as source:
+            async for frame in _frames(source, positions, wanted):
+                yield frame
+    except (KafkaException, UnavailableError) as failed:
+        # The answer is under way: ending it makes the client come back to where it was.
+        log.warning("stream ended", tenant=tenant, reason=str(failed)[:300])
+
+
+async def _frames(
+    source: Source, positions: Positions, wanted: StreamFilter
+) -> AsyncIterator[ServerSentEvent]:
     loop = asyncio.get_running_loop()
-    end = loop.time() + LIFETIME_SECONDS
     last_frame = loop.time()
+    end = last_frame + LIFETIME_SECONDS
     yield ServerSentEvent(comment="open", id=ids.encode(positions), retry=RETRY_MS)
-    async with hub.source(tenant) as source:
-        try:
-            async for entry in follow(source, positions, HEARTBEAT_SECONDS):
-                now = loop.time()
-                if entry is not None and (wanted.passes_all or wanted.matches(entry.event)):
-                    yield ServerSentEvent(
-                        entry.value.decode(), event=str(entry.event.get("type", "")), id=ids.encode(positions)
-                    )
-                    last_frame = now
-                elif now - last_frame >= HEARTBEAT_SECONDS or entry is None:
-                    yield ServerSentEvent(comment="heartbeat", id=ids.encode(positions))
-                    last_frame = now
-                if now >= end:
-                    return
-        except KafkaException as failed:
-            # The answer is under way: ending it makes the client come back to where it was.
-            log.warning("stream ended, Kafka is not answering", error=str(failed)[:300])
+    async for entry in follow(source, positions, HEARTBEAT_SECONDS):
+        now = loop.time()
+        if entry is not None and (wanted.passes_all or wanted.matches(entry.event)):
+            kind = str(entry.event.get("type", ""))
+            yield ServerSentEvent(entry.value.decode(), event=kind, id=ids.encode(positions))
+            last_frame = now
+        elif entry is None or now - last_frame >= HEARTBEAT_SECONDS:
+            yield ServerSentEvent(comment="heartbeat", id=ids.encode(positions))
+            last_frame = now
+        if now >= end:
+            return

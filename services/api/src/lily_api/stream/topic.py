@@ -12,6 +12,7 @@ from lily_api.stream.positions import Positions
 from lily_common.kafka import consumer_config
 
 _TIMEOUT = 5.0
+_AT_ONCE = 500
 
 
 @dataclass(slots=True)
@@ -62,8 +63,11 @@ class TopicReader:
 
     def read(self, seconds: float) -> list[Entry]:
         """What has come, waiting at most `seconds` for the first. Raises KafkaException when the topic is gone."""
+        first = self._consumer.poll(seconds)
+        if first is None:
+            return []
         entries = []
-        for message in self._consumer.consume(500, seconds):
+        for message in (first, *self._consumer.consume(_AT_ONCE, 0)):
             if (error := message.error()) is not None:
                 if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or error.fatal():
                     raise KafkaException(error)
