@@ -6,7 +6,7 @@ UV := .tools/bin/uv
 RUN := $(UV) run --no-sync
 PYTEST := $(RUN) pytest
 
-.PHONY: help setup demo up down status test test-fast lint format types imports test-unit test-contract test-integration test-e2e chaos bench bench-latency bench-ingest schemas docs clean
+.PHONY: help setup demo up down status test test-fast lint format types imports test-unit test-contract test-integration test-e2e chaos bench bench-latency bench-ingest schemas docs new-connector clean
 
 help: ## List the commands
 	@awk -F':.*## ' '/^[a-zA-Z_-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,3 +80,6 @@ schemas: setup ## Generate contracts/schemas from the event models
 
 clean: ## Remove what the build made (not the data folder)
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+new-connector: setup ## Make the folder of a new inbound connector: make new-connector NAME=x
+	@$(RUN) python -m lily_connectors.scaffold "$(NAME)"

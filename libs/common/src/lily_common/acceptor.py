@@ -28,10 +28,10 @@ from lily_common.names import BULK_ASSET_TYPES, AssetType
 
 Check = Callable[[Any], bool]
 
-_KNOWN: Final = frozenset(
+_USUAL: Final = frozenset(
     {"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "data"}
-    | {"sequence", "traceparent", "tracestate", "dataschema"}
 )
+_KNOWN: Final = _USUAL | {"sequence", "traceparent", "tracestate", "dataschema"}
 _PASSED_ON: Final = ("traceparent", "tracestate", "dataschema")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_SEQUENCE: Final = "0" * 20
@@ -190,6 +190,7 @@ _PAYLOADS: Final[Mapping[str, tuple[frozenset[str], Mapping[str, Check]]]] = {
     ),
     ev.TERM_CHANGED: (frozenset({"qualified_name", "terms"}), {"qualified_name": _name, "terms": _texts}),
 }
+_DESCRIBING: Final = frozenset({ev.ASSET_UPSERTED, ev.ASSET_PATCHED})
 _EDGES: Final = frozenset({ev.EDGE_ADDED, ev.EDGE_REMOVED})
 
 
@@ -239,8 +240,7 @@ class Acceptor:
         subject: str = data["downstream"] if kind in _EDGES else data["qualified_name"]
         if get("subject", subject) != subject:
             return None
-        asset_type = data.get("asset_type")
-        bulk = asset_type in _BULK and kind in (ev.ASSET_UPSERTED, ev.ASSET_PATCHED) if asset_type else False
+        bulk = kind in _DESCRIBING and data.get("asset_type") in _BULK
         return self._stamp(event, kind, subject, "bulk" if bulk else "priority")
 
     def _stamp(self, event: dict[str, Any], kind: str, subject: str, lane: Lane) -> AcceptedEvent | None:
@@ -269,7 +269,7 @@ class Acceptor:
         }
         if self._request_id is not None:
             stamped["requestid"] = self._request_id
-        if len(event) > 6 and not self._extras(event, stamped, micros):
+        if not event.keys() <= _USUAL and not self._extras(event, stamped, micros):
             return None
         stamped["data"] = event["data"]
         try:
@@ -319,14 +319,14 @@ def _time(text: Any, latest: datetime) -> tuple[int, str] | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is not UTC:
+            if moment.tzinfo is None:
+                return None
+            moment = moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    if moment.tzinfo is not UTC:
-        if moment.tzinfo is None:
-            return None
-        moment = moment.astimezone(UTC)
     if not _EPOCH <= moment <= latest:
         return None
-    if len(text) == 27 and text[19] == "." and text[26] == "Z" and text[4] == "-":
+    if len(text) == 27 and text[19] == "." and text[26] == "Z" and text[4] == text[7] == "-":
         return _micros(moment), text
     return _micros(moment), f"{moment.isoformat(timespec='microseconds')[:26]}Z"

@@ -1,4 +1,4 @@
-"""`python -m lily_connectors egress`."""
+"""`python -m lily_connectors egress | harvest`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import typer
 
 from lily_common import logs
 from lily_common.config import settings
+from lily_connectors import harvesting
 
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Lily's connectors.")
+
+cli.add_typer(harvesting.app, name="harvest")
 
 
 @cli.callback()

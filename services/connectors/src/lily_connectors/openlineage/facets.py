@@ -40,7 +40,7 @@ def kept(facets: Mapping[str, dict[str, Any]], *, without: frozenset[str]) -> di
     """Facets worth keeping as they are, each without its bookkeeping; large ones say only how large they were."""
     result: dict[str, Any] = {}
     for name, facet in facets.items():
-        if name in without or not name or len(name) > 256:
+        if name in without or not 0 < len(name) <= 256 or not name.isprintable():
             continue
         content = {key: value for key, value in facet.items() if key not in _BOOKKEEPING}
         size = len(orjson.dumps(content))

@@ -159,6 +159,16 @@ def from_qualified_name(qualified_name: str) -> DatasetName:
     return DatasetName(namespace, _decode(f"/{path}" if rooted else path))
 
 
+def catalogue_qualified_name(namespace: str, *path: str) -> str:
+    """The qualified name of (database, schema, table) as a database's own catalogue has them.
+
+    The same as that of the dotted dataset name, but for a part that itself holds a dot: OpenLineage cannot tell that dot
+    from those between the parts, here it is `%2E`.
+    """
+    parts = (_encode_segment(part).replace(".", "%2E") for part in path)
+    return _trim("/".join([_encode_namespace(namespace), *parts]))
+
+
 def column_qualified_name(table: str, *path: str) -> str:
     """The qualified name of a column (or of a field nested in it) of the table with that qualified name."""
     return _trim("/".join([table, *(_encode_segment(part) for part in path)]))

@@ -184,7 +184,8 @@ def _incidents(kind: str, payload: dict[str, Any], request: InboundRequest) -> l
     shared = {
         "incident_id": incident_id,
         "severity": _text(_field(payload, "declared_alert_severity")),
-        "status": feedback or "open",
+        # An update of something else says nothing of the status, least of all that it is open again.
+        "status": feedback or ("open" if kind == ev.INCIDENT_OPENED else None),
         "url": _text(inner.get("url")),
         "owner": _text(_field(payload, "owner")),
         "alert_type": _text(payload.get("type")),
