@@ -41,7 +41,7 @@ class EgressProcess:
 
     def ready(self) -> bool:
         assert self.process is not None
-        assert self.process.poll() is None, self._log.read_text()[-4000:]
+        assert self.process.poll() is None, self.log_tail()
         try:
             return httpx.get(f"http://127.0.0.1:{self.port}/readyz", trust_env=False).status_code == 200
         except httpx.TransportError:
@@ -49,6 +49,9 @@ class EgressProcess:
 
     def metrics(self) -> str:
         return httpx.get(f"http://127.0.0.1:{self.port}/metrics", trust_env=False).text
+
+    def log_tail(self, characters: int = 6000) -> str:
+        return self._log.read_text(errors="replace")[-characters:] if self._log.exists() else ""
 
     def kill(self) -> None:
         """kill -9."""

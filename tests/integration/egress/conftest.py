@@ -39,6 +39,7 @@ class ControlPlane:
         self._thread.start()
         self._app = create_app(settings)
         self._context = self._app.router.lifespan_context(self._app)
+        self.settings = settings
         self._admin = settings.admin_key.get_secret_value()
         self._run(self._context.__aenter__())
 
@@ -91,4 +92,4 @@ def egress(
     yield process
     assert process.process is not None
     if process.process.poll() is None:
-        assert process.stop() == 0, process._log.read_text()[-4000:]
+        assert process.stop() == 0, process.log_tail()

@@ -48,14 +48,18 @@ async def count(session: AsyncSession, tenant: str) -> int:
 async def wake_heads(session: AsyncSession, tenant: str, subscription_id: str) -> None:
     """Give a time to the first waiting delivery of each asset; egress is told at commit."""
     heads = (
-        tenant_scope(select(Delivery.id), Delivery, tenant)
+        tenant_scope(select(func.min(Delivery.position)), Delivery, tenant)
         .where(Delivery.subscription_id == subscription_id, Delivery.status == PENDING)
-        .distinct(Delivery.lane)
-        .order_by(Delivery.lane, Delivery.position)
+        .group_by(Delivery.lane)
     )
     await session.execute(
         tenant_scope(update(Delivery), Delivery, tenant)
-        .where(Delivery.id.in_(heads), Delivery.next_attempt_at.is_(None), Delivery.owner.is_(None))
+        .where(
+            Delivery.subscription_id == subscription_id,
+            Delivery.position.in_(heads),
+            Delivery.next_attempt_at.is_(None),
+            Delivery.owner.is_(None),
+        )
         .values(next_attempt_at=func.now())
         .execution_options(synchronize_session=False)
     )

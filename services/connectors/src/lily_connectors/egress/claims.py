@@ -7,10 +7,14 @@ session is gone (its advisory lock is not held any more).
 from __future__ import annotations
 
 from typing import LiteralString
+from uuid import UUID
+
+from psycopg.rows import TupleRow
 
 from lily_connectors.contract import OutboundNotice
 from lily_connectors.egress.connections import WORKER_LOCK, Connection
 from lily_connectors.egress.jobs import Job
+from lily_connectors.egress.store import give_back
 
 #: Most lanes claimed per subscription, and most deliveries that come along per lane, in one go.
 HEADS = 100
@@ -54,33 +58,49 @@ ORDER BY c.position
 """
 
 
-async def claim(connection: Connection, owner: int, subscriptions: list[str]) -> list[Job]:
-    """Claim what is due of these subscriptions, in order."""
-    if not subscriptions:
-        return []
-    cursor = await connection.execute(
-        _CLAIM,
-        {
+class Claims:
+    """Claims deliveries for one worker."""
+
+    def __init__(self, owner: int) -> None:
+        self._owner = owner
+        #: Deliveries claimed by a transaction that failed: its commit may have been done all the same.
+        self._doubtful: list[UUID] = []
+
+    async def claim(self, connection: Connection, subscriptions: list[str]) -> list[Job]:
+        """Claim what is due of these subscriptions, in order. Raises psycopg.Error; then call again."""
+        if self._doubtful:
+            await give_back(connection, self._doubtful, self._owner)
+            self._doubtful = []
+        if not subscriptions:
+            return []
+        wanted = {
             "lock": WORKER_LOCK,
             "subscriptions": subscriptions,
             "heads": HEADS,
             "followers": FOLLOWERS,
-            "owner": owner,
-        },
+            "owner": self._owner,
+        }
+        jobs: list[Job] = []
+        try:
+            async with connection.transaction():
+                cursor = await connection.execute(_CLAIM, wanted)
+                jobs = [_job(row) for row in await cursor.fetchall()]
+        except BaseException:
+            self._doubtful = [job.id for job in jobs]
+            raise
+        return jobs
+
+
+def _job(row: TupleRow) -> Job:
+    return Job(
+        id=row[0],
+        position=row[1],
+        subscription_id=row[2],
+        lane=row[3],
+        notice=OutboundNotice(str(row[0]), row[4], row[5], row[6], row[7], row[8].encode()),
+        accepted_at=row[9],
+        committed_at=row[10],
+        first_sent_at=row[11],
+        attempts=row[12],
+        tries=row[13],
     )
-    rows = await cursor.fetchall()
-    return [
-        Job(
-            id=row[0],
-            position=row[1],
-            subscription_id=row[2],
-            lane=row[3],
-            notice=OutboundNotice(str(row[0]), row[4], row[5], row[6], row[7], row[8].encode()),
-            accepted_at=row[9],
-            committed_at=row[10],
-            first_sent_at=row[11],
-            attempts=row[12],
-            tries=row[13],
-        )
-        for row in rows
-    ]

@@ -136,6 +136,14 @@ class Dispatcher:
                 del self._lanes[key]
         self._planned.clear()
 
+    def doubt_plan(self) -> None:
+        """It is not known whether the planned deliveries were written: if so they are in the table, and come first."""
+        for key in self._planned:
+            lane = self._lanes.get(key)
+            if lane is not None:
+                lane.spilled = True
+        self.forget_plan()
+
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Take deliveries claimed from the table, in order."""
         for job in jobs:

@@ -16,7 +16,7 @@ from lily_connectors.egress.digests import delivery_key, lane_key
 from lily_connectors.egress.dispatcher import Dispatcher
 from lily_connectors.egress.jobs import Job
 from lily_connectors.egress.notices import Notice
-from lily_connectors.egress.store import NewDelivery, Written, read_known, write_batch, written
+from lily_connectors.egress.store import NewDelivery, Written, give_back, read_known, write_batch, written
 from lily_connectors.egress.transitions import Asset, Transition, Verdict, apply
 
 #: Identities kept in memory: the hedged pair's second copy comes within seconds and then costs no query.
@@ -57,13 +57,15 @@ class Judge:
         self._dispatcher = dispatcher
         self._owner = owner
         self._remembered = Remembered()
+        #: Deliveries of a batch that failed: its commit may have been done all the same.
+        self._doubtful: list[UUID] = []
 
     async def judge(
         self, connection: Connection, notices: Sequence[Notice], partitions: Sequence[int]
     ) -> int:
         """Write what the batch means and hand its deliveries over; returns how many. Committed when it returns.
 
-        Raises psycopg.Error, with nothing written; the same batch can then be judged again.
+        Raises psycopg.Error; the same batch can then be judged again, whether it was written or not.
         """
         unseen = self._first_of_each(notices)
         repeats = len(notices) - len(unseen)
@@ -85,6 +87,11 @@ class Judge:
         if tenants:
             async with connection.transaction():
                 await self._book.ensure_managed(connection, tenants)
+        if self._doubtful:
+            async with connection.transaction():
+                await give_back(connection, self._doubtful, self._owner)
+            self._doubtful = []
+        deliveries: list[NewDelivery] = []
         try:
             async with connection.pipeline(), connection.transaction():
                 known = await read_known(connection, notices, partitions)
@@ -99,7 +106,8 @@ class Judge:
                     connection, judgement.fresh, judgement.assets, deliveries, self._owner
                 )
         except BaseException:
-            self._dispatcher.forget_plan()
+            self._doubtful = [delivery.id for delivery in deliveries]
+            self._dispatcher.doubt_plan()
             raise
         new = await written(cursor)
         self._dispatcher.hand_over(_jobs(deliveries, new, datetime.now(UTC)))

@@ -91,6 +91,11 @@ ON CONFLICT (id) DO NOTHING
 RETURNING id, position, owner IS NOT NULL
 """
 
+_GIVE_BACK: LiteralString = """
+UPDATE deliveries SET owner = NULL, next_attempt_at = now()
+WHERE id = ANY(%s::uuid[]) AND owner = %s AND status = 'pending'
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class NewDelivery:
@@ -190,6 +195,14 @@ async def written(cursor: Cursor | None) -> list[Written]:
     """After the commit: the deliveries that are new, in order. Those that existed already are not among them."""
     rows = await cursor.fetchall() if cursor is not None else []
     return sorted((Written(*row) for row in rows), key=lambda row: row.position)
+
+
+async def give_back(connection: Connection, ids: Sequence[UUID], owner: int) -> None:
+    """Free deliveries of which it is not known whether this worker owns them: a commit's answer was lost.
+
+    Only for ids that are not in memory. They are claimed again, in order.
+    """
+    await connection.execute(_GIVE_BACK, (list(ids), owner))
 
 
 def _register_columns(

@@ -27,7 +27,7 @@ from lily_common.logs import get_logger
 from lily_connectors.contract import Ports
 from lily_connectors.egress import upkeep
 from lily_connectors.egress.book import Book
-from lily_connectors.egress.claims import claim
+from lily_connectors.egress.claims import Claims
 from lily_connectors.egress.connections import Connection, close_quietly, connect, open_session
 from lily_connectors.egress.dispatcher import Dispatcher
 from lily_connectors.egress.judge import Judge
@@ -224,6 +224,7 @@ class Worker:
 
     async def _claim(self, dispatcher: Dispatcher) -> None:
         """Deliveries from the table: when woken, and now and then."""
+        claims = Claims(self._owner)
         connection: Connection | None = None
         try:
             while True:
@@ -234,7 +235,7 @@ class Worker:
                 try:
                     if connection is None or connection.closed:
                         connection = await connect(self._uri, "claims", autocommit=True)
-                    jobs = await claim(connection, self._owner, dispatcher.claimable())
+                    jobs = await claims.claim(connection, dispatcher.claimable())
                 except psycopg.OperationalError as away:
                     log.warning("nothing claimed", error=str(away))
                     await close_quietly(connection)
