@@ -33,13 +33,13 @@ Home = Annotated[
 
 
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """A UserError becomes one message on stderr and exit code 1."""
+    """A UserError, or a file that cannot be read or written, becomes one message on stderr and exit code 1."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except UserError as error:
+        except (UserError, OSError) as error:
             _errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
             sys.exit(1)
 

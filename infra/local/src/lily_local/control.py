@@ -24,6 +24,8 @@ from lily_local.secrets import Secrets
 from lily_local.state import StackState
 
 _POLL = 0.1
+_SUPERVISOR_SECONDS = 60
+_STOP_SECONDS = 150
 _OURS = ("data", "run", "logs", "env", "secrets.json", "signing.pem", "stack.json", "state.json")
 _LOCKS = ("supervisor.lock", "command.lock")
 
@@ -41,7 +43,7 @@ class Started:
 def start(config: StackConfig, names: Sequence[str] | None, *, tied: bool = False) -> Started:
     """Have the components (all when None) running; returns before they are ready.
 
-    `tied` ends the stack when the caller dies, for tests. Raises UserError for what the user can put right:
+    `tied` ends the stack when the calling thread ends, for tests. Raises UserError for what the user can put right:
     no Java, a taken port, jars that cannot be fetched, a package that is not installed.
     """
     wanted = select(names)
@@ -104,7 +106,8 @@ def stop(config: StackConfig, show: Callable[[StackState], None] | None = None) 
         supervisor = state.read(config.state_file).supervisor
         if supervisor is not None:
             os.kill(supervisor.pid, signal.SIGTERM)
-            while supervisor.alive:
+            deadline = time.monotonic() + _STOP_SECONDS  # past it, the sweep ends what is left by force
+            while supervisor.alive and time.monotonic() < deadline:
                 if show is not None:
                     show(state.read(config.state_file))
                 time.sleep(_POLL)
@@ -168,13 +171,14 @@ def _wake(
     """Tell the running supervisor to look again, or start one."""
     if running.supervisor is not None:
         os.kill(running.supervisor.pid, signal.SIGHUP)
+        _wait_seen(config, None)
         return None
     config.state_file.unlink(missing_ok=True)
     setpriv = shutil.which("setpriv")
     tie = [setpriv, "--pdeathsig", "SIGTERM"] if tied and setpriv else []
     command = [*tie, sys.executable, "-m", "lily_local.supervisor", str(config.home)]
     with config.log_file("supervisor").open("ab") as log:
-        return subprocess.Popen(
+        supervisor = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -183,6 +187,17 @@ def _wake(
             env={**os.environ, processes.MARKER: kept.stack_id},
             start_new_session=True,
         )
+    _wait_seen(config, supervisor)
+    return supervisor
+
+
+def _wait_seen(config: StackConfig, supervisor: subprocess.Popen[bytes] | None) -> None:
+    """Until the supervisor follows this generation of stack.json; only then may another command look at it."""
+    deadline = time.monotonic() + _SUPERVISOR_SECONDS
+    while state.read(config.state_file).generation < config.generation:
+        if time.monotonic() > deadline or (supervisor is not None and supervisor.poll() is not None):
+            raise UserError(f"the supervisor does not start; see {config.log_file('supervisor')}")
+        time.sleep(_POLL)
 
 
 @contextlib.contextmanager

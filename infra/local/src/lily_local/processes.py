@@ -15,6 +15,7 @@ import psutil
 MARKER = "LILY_STACK_ID"
 COMPONENT_MARKER = "LILY_STACK_COMPONENT"
 _POLL = 0.05
+_KILL_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,23 @@ def stop(root: Identity, stop_signal: signal.Signals, timeout: float) -> bool:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Kill what is still alive and wait for it to be gone."""
-    alive = [process for process in processes if process.is_running()]
-    for process in alive:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(alive, timeout=10)
+    """Kill what is still alive and wait for it to end.
+
+    It is never waited for as a child, which would take its exit code from whoever started it.
+    """
+    ended = [identity for process in processes if (identity := _kill(process)) is not None]
+    deadline = time.monotonic() + _KILL_SECONDS
+    while any(identity.alive for identity in ended) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+
+
+def _kill(process: psutil.Process) -> Identity | None:
+    identity = identify(process.pid)
+    if identity is None or not process.is_running():
+        return None
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
+    return identity
 
 
 def pss_bytes(processes: Iterable[psutil.Process]) -> int:

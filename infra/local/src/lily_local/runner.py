@@ -49,6 +49,12 @@ class Runner:
         self._quick_crashes = 0
         self._task = asyncio.create_task(self._live())
 
+    def begin_again(self) -> None:
+        """Try anew what was given up; those that wait for it go on waiting for this same runner."""
+        self.state.error, self.state.restarts = "", 0
+        self._enter("waiting")
+        self._task = asyncio.create_task(self._live())
+
     @property
     def finished(self) -> bool:
         """Whether nothing runs and nothing will, unless started anew."""
@@ -87,8 +93,7 @@ class Runner:
                     return
             if self.state.phase == "done":
                 return
-            await self._sweep()
-            await self._back_off()
+            await self._recover()
 
     async def _start(self) -> None:
         """Bring it to readiness, or raise StartError."""
@@ -161,12 +166,13 @@ class Runner:
             await asyncio.sleep(PROBE_SECONDS)
         raise NotReadyError(f"not ready after {self.component.start_timeout:.0f} s{trouble}")
 
-    async def _back_off(self) -> None:
-        """Wait before the next start, longer each time it crashes soon."""
+    async def _recover(self) -> None:
+        """Clear away what it left and wait before the next start, longer each time it crashes soon."""
         lived = time.time() - self.state.since if self._was_ready else 0.0
         self._quick_crashes = 0 if lived > STEADY_SECONDS else self._quick_crashes + 1
-        self._enter("backoff")
         self.state.restarts += 1
+        self._enter("backoff")
+        await self._sweep()
         await asyncio.sleep(min(FIRST_BACKOFF * 2 ** max(0, self._quick_crashes - 1), LONGEST_BACKOFF))
 
     async def _reap(self) -> None:

@@ -59,10 +59,11 @@ class Supervisor:
         context = Context(self._config, secrets.ensure(self._home))
         for component in select(self._config.components):
             runner = self._runners.get(component.name)
-            if runner is not None and not runner.finished:
-                continue
-            needs = [self._runners[name] for name in component.needs]
-            self._runners[component.name] = Runner(component, context, needs, self._save)
+            if runner is None:
+                needs = [self._runners[name] for name in component.needs]
+                self._runners[component.name] = Runner(component, context, needs, self._save)
+            elif runner.finished:
+                runner.begin_again()
         self._state.generation = self._config.generation
         self._state.components = {name: self._runners[name].state for name in self._runners}
         self._save()

@@ -46,7 +46,7 @@ def table(config: StackConfig, current: StackState, sizes: Mapping[str, int]) ->
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("component", "state", "pid", "port", "memory", "restarts", "last exit", "uptime"):
         right = column in ("pid", "port", "memory", "restarts", "uptime")
-        shown.add_column(column, justify="right" if right else "left")
+        shown.add_column(column, justify="right" if right else "left", no_wrap=True)
     for name in (name for name in ALL if name in current.components):
         known = current.components[name]
         style = _STYLES.get(known.phase, "")
@@ -108,7 +108,7 @@ def _last_exit(known: ComponentState) -> str:
     if known.exit_code is None or known.exited_at is None or known.phase == "done":
         return ""
     how = f"signal {-known.exit_code}" if known.exit_code < 0 else f"code {known.exit_code}"
-    return f"{how} at {time.strftime('%H:%M:%S', time.localtime(known.exited_at))}"
+    return f"{how} {time.strftime('%H:%M:%S', time.localtime(known.exited_at))}"
 
 
 def _uptime(known: ComponentState) -> str:
@@ -117,5 +117,5 @@ def _uptime(known: ComponentState) -> str:
     seconds = int(time.time() - known.since)
     minutes, hours = seconds // 60, seconds // 3600
     if hours:
-        return f"{hours} h {minutes % 60:02d} min"
-    return f"{minutes} min {seconds % 60:02d} s" if minutes else f"{seconds} s"
+        return f"{hours}h{minutes % 60:02d}m"
+    return f"{minutes}m{seconds % 60:02d}s" if minutes else f"{seconds}s"

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
 from lily_local.components.model import Component, Context
 from lily_local.components.probes import http_ok, port_open
 from lily_local.environment import BUCKET, HOST
+from lily_local.errors import UserError
 from lily_local.files import write_atomic
 
 
 def _weed() -> str:
-    return str(Path(sys.executable).parent / "weed")
+    """The program that the wheel puts beside Python."""
+    beside = Path(sys.executable).parent / "weed"
+    found = str(beside) if beside.exists() else shutil.which("weed")
+    if found is None:
+        raise UserError("the program `weed` is missing: install lily-local with its dependencies")
+    return found
 
 
 def _keys_file(context: Context) -> Path:
