@@ -31,10 +31,13 @@ log = get_logger(__name__)
 LINGER = 0.005
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 
+# The join: what was removed meanwhile (erased, past its time) has no attempts any more.
 _ATTEMPTS: LiteralString = """
 INSERT INTO delivery_attempts (tenant, delivery_id, number, sent_at, duration_ms, ok, status_code, error, response)
-SELECT * FROM unnest(%s::text[], %s::uuid[], %s::int[], %s::timestamptz[], %s::float8[], %s::bool[], %s::int[],
-                     %s::text[], %s::text[])
+SELECT d.tenant, a.delivery_id, a.number, a.sent_at, a.duration_ms, a.ok, a.status_code, a.error, a.response
+FROM unnest(%s::uuid[], %s::int[], %s::timestamptz[], %s::float8[], %s::bool[], %s::int[], %s::text[], %s::text[])
+     AS a (delivery_id, number, sent_at, duration_ms, ok, status_code, error, response)
+JOIN deliveries d ON d.id = a.delivery_id
 ON CONFLICT (delivery_id, number) DO NOTHING
 """
 # `kept` jobs stay this worker's. A row that meanwhile is no longer pending (cancelled, retried by hand) keeps its status.
@@ -217,7 +220,6 @@ def _dead_letter(result: Result) -> Record:
 
 def _attempt_columns(results: Sequence[Result]) -> tuple[list[Any], ...]:
     return (
-        [r.job.notice.tenant for r in results],
         [r.job.id for r in results],
         [r.number for r in results],
         [r.sent_at for r in results],
