@@ -31,7 +31,7 @@ def lake() -> None:
 def _settings(service: str) -> SparkSettings:
     settings = spark_settings()
     logs.configure(service, settings.log_level)
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it reports every callback
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it reports every callback, and failures twice
     return settings
 
 

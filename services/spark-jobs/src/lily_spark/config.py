@@ -23,9 +23,15 @@ class SparkSettings(Settings):
     mirror_trigger_ms: int = Field(50, alias="LILY_MIRROR_TRIGGER_MS", ge=0)
     bulk_mirror_trigger_ms: int = Field(1000, alias="LILY_BULK_MIRROR_TRIGGER_MS", ge=0)
     mirror_tasks: int = Field(
-        2, alias="LILY_MIRROR_TASKS", ge=1, description="Python workers that a mirror batch uses, 80 MB each"
+        0,
+        alias="LILY_MIRROR_TASKS",
+        ge=0,
+        description="Python workers that a mirror batch uses, 90 MB each; 0: the driver itself writes it",
     )
     raw_trigger_ms: int = Field(5000, alias="LILY_RAW_TRIGGER_MS", ge=0)
+    raw_rows_per_batch: int = Field(
+        2_000, alias="LILY_RAW_ROWS_PER_BATCH", ge=1, description="Requests, of up to 8 MB each"
+    )
     bulk_rows_per_batch: int = Field(
         10_000, alias="LILY_BULK_ROWS_PER_BATCH", ge=1, description="Bound on bulk rows that a batch may hold"
     )

@@ -34,7 +34,7 @@ def main(settings: SparkSettings) -> int:
 def wire(app: Application) -> None:
     """Two identical queries, each with its own checkpoint, kept half a batch apart."""
     stagger = Stagger(PAIR, app.settings.fanout_batch_seconds)
-    app.listen(lambda progress: stagger.committed(progress.name or ""))
+    app.queries.progress.observe(lambda name, _report: stagger.committed(name))
     for name in PAIR:
         app.queries.add(name, partial(_start, app, name))
 

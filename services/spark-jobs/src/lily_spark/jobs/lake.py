@@ -8,10 +8,9 @@ from functools import partial
 from lily_common.events import BULK_TOPIC, PRIORITY_TOPIC, RAW_TOPIC
 from lily_spark import tables
 from lily_spark.config import SparkSettings
-from lily_spark.jobs import events
-from lily_spark.runtime import generation
+from lily_spark.jobs import events, mirror, raw
 from lily_spark.runtime.app import Application, run
-from lily_spark.runtime.kafka import end_offsets, wait_for_topics
+from lily_spark.runtime.kafka import wait_for_topics
 from lily_spark.session import App
 from lily_spark.sinks.lake import EventSink
 
@@ -28,17 +27,10 @@ def main(settings: SparkSettings) -> int:
 
 def wire(app: Application) -> None:
     settings = app.settings
-    bronze, *_ = (tables.open_table(table, settings) for table in tables.ALL)
-    folder = settings.checkpoint("lake")
-
-    def where_kafka_ends() -> generation.Offsets | None:
-        return (
-            end_offsets(settings.kafka_bootstrap, [PRIORITY_TOPIC, BULK_TOPIC])
-            if bronze.file_uris()
-            else None
-        )
-
-    life = generation.load(folder, folder / "events", where_kafka_ends)
-    app.listen(lambda progress: events.observe(progress, life))
-    sink = EventSink(settings, life, lambda rows: None)
+    for table in tables.ALL:
+        tables.open_table(table, settings)
+    sink = EventSink(settings, lambda _rows: None)
+    app.at_stop.append(sink.close)
+    mirror.add(app)
     app.queries.add("events", partial(events.start, app, sink))
+    raw.add(app)

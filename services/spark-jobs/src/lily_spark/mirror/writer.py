@@ -58,9 +58,16 @@ def _policies(bootstrap: str) -> PolicyReader:
 def _run(df: DataFrame, config: MirrorConfig) -> Counts:
     position = F.concat_ws("/", F.col("topic"), F.col("partition"), F.col("offset"))
     texts = (F.col(name).cast("string") for name in ("key", "value"))
-    messages = df.select(*texts, position).coalesce(spark_settings().mirror_tasks)
+    messages = df.select(*texts, position.alias("position"))
+    tasks = spark_settings().mirror_tasks
+    if tasks:
+        parts = messages.coalesce(tasks).rdd.mapPartitions(partial(mirror_partition, config=config)).collect()
+    else:
+        table = messages.toArrow()
+        columns = [column.to_pylist() for column in table.columns]
+        parts = list(mirror_partition(zip(*columns, strict=True), config))
     total = Counts()
-    for counts in messages.rdd.mapPartitions(partial(mirror_partition, config=config)).collect():
+    for counts in parts:
         total.add(counts)
     return total
 

@@ -16,8 +16,6 @@ from lily_common.logs import get_logger
 from lily_spark import session
 from lily_spark.config import SparkSettings
 from lily_spark.runtime.kafka import StoppedError
-from lily_spark.runtime.listener import Listener, OnProgress
-from lily_spark.runtime.lock import hold
 from lily_spark.runtime.queries import Queries, QueryFailedError
 
 log = get_logger(__name__)
@@ -36,12 +34,6 @@ class Application:
     each_tick: list[Callable[[], None]] = field(default_factory=list)
     at_stop: list[Callable[[], None]] = field(default_factory=list)
     checks: list[Callable[[], dict[str, str]]] = field(default_factory=list)
-
-    def listen(self, *observers: OnProgress) -> None:
-        """Report progress to `observers`, to the metrics and to the supervisor."""
-        self.spark.streams.addListener(
-            Listener(lambda progress: self.queries.progressed(progress.name or ""), *observers)
-        )
 
 
 class _Readiness:
@@ -76,13 +68,11 @@ def run(
     readiness = _Readiness()
     server = metrics.serve(settings.metrics_port, readiness) if settings.metrics_port else None
     try:
-        app = describe(stopping.is_set)
-        spark = session.build(settings, app)
+        spark = session.build(settings, describe(stopping.is_set))
         _on_signal(stopping)  # again: PySpark has put its own handler for SIGINT
         try:
-            return _supervise(
-                Application(spark, settings, stopping, Queries(spark)), app, wire, readiness, stop_after_batch
-            )
+            application = Application(spark, settings, stopping, Queries(spark))
+            return _supervise(application, wire, readiness, stop_after_batch)
         finally:
             spark.stop()
             log.info("stopped")
@@ -98,13 +88,11 @@ def run(
 
 def _supervise(
     application: Application,
-    app: session.App,
     wire: Callable[[Application], None],
     readiness: _Readiness,
     stop_after_batch: bool,
 ) -> int:
     stopping = application.stopping
-    hold(application.spark, application.settings.checkpoint(app.name, "writer.lock"), stopping.is_set)
     wire(application)
     readiness.application = application
     log.info("application wired")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import SparkSession
@@ -13,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lily_common.logs import get_logger
 from lily_common.metrics import STREAM_RESTARTS
+from lily_spark.runtime.progress import Progress
 
 log = get_logger(__name__)
 
@@ -33,18 +33,17 @@ class Supervised:
     start: Callable[[], StreamingQuery]
     query: StreamingQuery | None = None
     failures: int = 0
-    started: bool = False  # its tasks ran, or a batch ended, since its last start
+    ready: bool = False  # since its last start it ran tasks, or found nothing new to read
     not_before: float = 0.0
-    last_progress: float = field(default_factory=time.monotonic)
 
 
 class Queries:
-    """The queries of one application. Thread-safe where the listener's thread comes in (`progressed`)."""
+    """The queries of one application, for its one supervising thread."""
 
     def __init__(self, spark: SparkSession) -> None:
+        self.progress = Progress()
         self._spark = spark
         self._held: dict[str, Supervised] = {}
-        self._lock = threading.Lock()
 
     def add(self, name: str, start: Callable[[], StreamingQuery]) -> None:
         """Start `name` now and keep it running from here on."""
@@ -53,19 +52,8 @@ class Queries:
         self._start(supervised)
 
     def ready(self) -> dict[str, str]:
-        """Readiness by query: "ok" when, since its last start, it ran tasks or found nothing new to read."""
-        return {
-            name: "ok" if held.started and held.query is not None else "starting"
-            for name, held in self._held.items()
-        }
-
-    def progressed(self, name: str) -> None:
-        """A batch of `name` has ended: told by the listener."""
-        with self._lock:
-            if held := self._held.get(name):
-                held.failures = 0
-                held.started = True
-                held.last_progress = time.monotonic()
+        """Readiness by query: "ok", or what it is at. Any thread may ask."""
+        return {name: "ok" if held.ready else "starting" for name, held in self._held.items()}
 
     def restart_at(self, name: str, delay: float) -> None:
         """Stop `name` and start it again `delay` seconds from now."""
@@ -74,14 +62,12 @@ class Queries:
         held.not_before = time.monotonic() + delay
 
     def check(self) -> None:
-        """Restart what is down. Raises QueryFailedError when a query fails again and again."""
+        """Read progress and restart what is down. Raises QueryFailedError when a query fails again and again."""
         for held in self._held.values():
-            if held.query is not None and not held.query.isActive:
-                self._died(held)
+            if held.query is not None:
+                self._watch(held, held.query)
             if held.query is None and time.monotonic() >= held.not_before:
                 self._start(held)
-            if held.query is not None and not held.started:
-                held.started = _waits(held.query) or self._has_tasks(held.query)
 
     def stop(self, *, after_batch: bool) -> None:
         """Stop every query; with `after_batch` each is given time to end the batch it is in."""
@@ -90,28 +76,32 @@ class Queries:
                 _await_idle(held.query)
             _stop(held)
 
+    def _watch(self, held: Supervised, query: StreamingQuery) -> None:
+        if self.progress.read(held.name, query):
+            held.failures = 0
+            held.ready = True
+        if not query.isActive:
+            held.query = None
+            self._failed(held, str(query.exception() or "stopped from outside"))
+        elif not held.ready:
+            held.ready = _waits(query) or self._has_tasks(query)
+
     def _start(self, held: Supervised) -> None:
         try:
             held.query = held.start()
-        except PySparkException as refused:
-            self._failed(held, str(refused))
+        except Exception as refused:
+            # Starting reads tables and asks Kafka: whatever is wrong there may be right again soon.
+            self._failed(held, f"{type(refused).__name__}: {refused}")
         else:
             log.info("query started", query=held.name, run=str(held.query.runId))
 
-    def _died(self, held: Supervised) -> None:
-        query, held.query = held.query, None
-        reason = query.exception() if query is not None else None
-        self._failed(held, str(reason) if reason is not None else "stopped from outside")
-
     def _failed(self, held: Supervised, reason: str) -> None:
         held.failures += 1
-        held.started = False
+        held.ready = False
         STREAM_RESTARTS.labels(held.name).inc()
         log.error("query died", query=held.name, failures=held.failures, reason=_essence(reason))
         if held.failures >= MAX_FAILURES:
-            raise QueryFailedError(
-                f"{held.name} failed {held.failures} times in a row: {_essence(reason)[-300:]}"
-            )
+            raise QueryFailedError(f"{held.name} failed {held.failures} times: {_essence(reason)[-300:]}")
         # The first restart is immediate: one death out of the blue should cost as little as it can.
         held.not_before = time.monotonic() + min(_MAX_BACKOFF, 0.5 * 2**held.failures - 1)
 
@@ -129,7 +119,7 @@ class Queries:
 
 def _essence(reason: str) -> str:
     """The failure without the logical plan that Spark appends, which is long and helps nobody in a log."""
-    return reason.split("=== Streaming Query ===")[0][-3000:]
+    return reason.split("=== Streaming Query ===", maxsplit=1)[0][-3000:]
 
 
 def _waits(query: StreamingQuery) -> bool:
@@ -138,7 +128,7 @@ def _waits(query: StreamingQuery) -> bool:
 
 
 def _stop(held: Supervised) -> None:
-    query, held.query, held.started = held.query, None, False
+    query, held.query, held.ready = held.query, None, False
     if query is None:
         return
     try:
@@ -150,4 +140,4 @@ def _stop(held: Supervised) -> None:
 def _await_idle(query: StreamingQuery, seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
     while query.isActive and query.status.get("isTriggerActive") and time.monotonic() < deadline:
-        time.sleep(0.02)
+        time.sleep(0.01)

@@ -2,58 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
+from lily_common.metrics import STREAM_CONFLICTS, STREAM_REPEATS
 from lily_spark.config import SparkSettings
-from lily_spark.runtime.generation import Generation
 from lily_spark.sinks.dead_letters import DeadLetters
-from lily_spark.sinks.delta import Appender, Turn
-from lily_spark.tables import ASSETS, EVENTS
-from lily_spark.transforms.arrow import bronze_rows, silver_rows, split
-from lily_spark.transforms.dedupe import IDENTITY
+from lily_spark.sinks.delta import Appender
+from lily_spark.sinks.identities import Identities, Verdict
+from lily_spark.tables import ASSETS, EVENTS, open_table
+from lily_spark.transforms.arrow import bronze_rows, in_kafka_order, pick, silver_rows, split
 
 QUERY = "events"
 
 
 class EventSink:
-    """Writes batches of parsed, deduplicated events. A batch may be given again: nothing is then written twice.
+    """Writes batches of parsed events. A batch, or any message of it, may come again: nothing is then doubled.
 
     `appended` is called with the number of register rows of each batch that was written.
     """
 
-    def __init__(
-        self, settings: SparkSettings, generation: Generation, appended: Callable[[int], None]
-    ) -> None:
+    def __init__(self, settings: SparkSettings, appended: Callable[[int], None]) -> None:
         self._settings = settings
-        self._generation = generation
         self._appended = appended
         self._bronze = Appender(EVENTS, settings)
         self._silver = Appender(ASSETS, settings)
+        self._identities = Identities(settings.checkpoint("lake", "identities"), settings.dedupe_days)
         self._dead_letters = DeadLetters(settings.kafka_bootstrap, QUERY)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="bronze")
 
-    def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Return when bronze, silver and the dead letters of the batch are durable; raises when any is not."""
-        turn = Turn(QUERY, self._generation.id, batch_id)
-        rows = self._mark_known(batch) if self._generation.catching_up else batch
-        events, broken = split(rows.toArrow())
+    def settle(self) -> None:
+        """Make the identity index agree with bronze; before the query starts, each time."""
+        if not self._identities.settle(self._bronze.last_version(self._identities.app_id)):
+            self._identities.rebuild(self._held())
+
+    def write(self, batch: DataFrame, _batch_id: int) -> None:
+        """Return when bronze, silver and the dead letters of the batch are durable; raises when any is not.
+
+        Silver takes every message that owns its identity, also when bronze has it already: a crash may have come
+        between the two, and a register taken twice does no harm.
+        """
+        events, broken = split(batch.toArrow())
         self._dead_letters.send(broken)
-        registers = silver_rows(events)
-        bronze = self._pool.submit(lambda: self._bronze.append(bronze_rows(events), turn))
-        self._silver.append(registers, turn)
+        events = in_kafka_order(events)
+        verdict = self._identities.judge(events)
+        bronze = self._pool.submit(self._append_new, bronze_rows(_rows(events, verdict.new)), verdict)
+        registers = silver_rows(_rows(events, verdict.kept))
+        self._silver.append(registers)
         bronze.result()
+        STREAM_REPEATS.labels(QUERY).inc(verdict.repeats)
+        STREAM_CONFLICTS.labels(QUERY).inc(verdict.conflicts)
         self._appended(registers.num_rows)
 
-    def _mark_known(self, batch: DataFrame) -> DataFrame:
-        """`known` is true for identities that bronze holds already, of the time that Kafka can still hold.
+    def close(self) -> None:
+        self._identities.close()
 
-        They are left out of bronze alone: silver may have missed them, and takes them twice without harm.
-        """
-        oldest = F.date_sub(F.current_date(), self._settings.dedupe_days + 2)
-        bronze = batch.sparkSession.read.format("delta").load(EVENTS.uri(self._settings))
-        known = bronze.where(F.col("date") >= oldest).select(*IDENTITY, F.lit(True).alias("known"))
-        return batch.join(known, list(IDENTITY), "left")
+    def _append_new(self, rows: pa.Table, verdict: Verdict) -> None:
+        if rows.num_rows:
+            sequence = self._identities.claim(verdict)
+            self._bronze.append(rows, (self._identities.app_id, sequence))
+
+    def _held(self) -> Iterator[pa.Table]:
+        """What bronze holds of the time in which a repeat counts, and of the days for which Kafka may bring it again."""
+        oldest = datetime.now(UTC).date() - timedelta(days=self._settings.dedupe_days + 2)
+        columns = ["tenant", "source", "id", "topic", "partition", "offset"]
+        data = open_table(EVENTS, self._settings).to_pyarrow_dataset()
+        for batch in data.to_batches(columns=columns, filter=pc.field("date") >= oldest):
+            yield pa.Table.from_batches([batch])
+
+
+def _rows(events: pa.Table, numbers: list[int]) -> pa.Table:
+    """These rows; the type is said, as an empty list has none."""
+    return events.take(pa.array(numbers, pa.int64()))

@@ -30,8 +30,7 @@ def parse(messages: DataFrame) -> DataFrame:
     """Event rows of Kafka rows (key, value, topic, partition, offset, timestamp); one row out for each row in.
 
     Columns: those of bronze.events, `data` (the payload's JSON text) and, for messages that cannot be processed,
-    `problem` (the reason), `key` and `raw` (the message as it was). Rows with a problem get an identity of their own
-    (`tenant` and `source` empty, `id` the place in Kafka), so that deduplication lets each through.
+    `problem` (the reason), `key` and `raw` (the message as it was); their `id` is the message's place in Kafka.
     """
     text = F.col("value").cast("string")
     options = {"columnNameOfCorruptRecord": "_corrupt_record"}
