@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -67,7 +67,7 @@ class Judge:
 
         Raises psycopg.Error; the same batch can then be judged again, whether it was written or not.
         """
-        unseen = self._first_of_each(notices)
+        unseen = first_of_each(notices, self._remembered)
         repeats = len(notices) - len(unseen)
         if unseen:
             told = await self._write(connection, unseen, partitions)
@@ -75,12 +75,6 @@ class Judge:
             told = 0
         metrics.NOTICES.labels(Verdict.REPEAT.value).inc(repeats)
         return told
-
-    def _first_of_each(self, notices: Sequence[Notice]) -> list[Notice]:
-        first = {
-            notice.identity: notice for notice in reversed(notices) if notice.identity not in self._remembered
-        }
-        return list(reversed(first.values()))
 
     async def _write(self, connection: Connection, notices: list[Notice], partitions: Sequence[int]) -> int:
         tenants = {notice.tenant for notice in notices if not self._book.has_managed(notice.tenant)}
@@ -128,6 +122,18 @@ class Judge:
                 key = delivery_key(subscriber.id, transition.identity)
                 deliveries.append(NewDelivery(key, subscriber.id, lane, transition, mode.value))
         return deliveries
+
+
+def first_of_each(notices: Sequence[Notice], judged: Container[UUID]) -> list[Notice]:
+    """The notices whose identity is not yet `judged`, each once and at the place of its first copy.
+
+    The place matters: the pair's second copy of an event may come after a later event of the same asset.
+    """
+    first: dict[UUID, Notice] = {}
+    for notice in notices:
+        if notice.identity not in judged:
+            first.setdefault(notice.identity, notice)
+    return list(first.values())
 
 
 def decide(notices: list[Notice], assets: dict[UUID, Asset]) -> Judgement:
