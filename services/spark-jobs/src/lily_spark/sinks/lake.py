@@ -16,7 +16,7 @@ from lily_spark.sinks.dead_letters import DeadLetters
 from lily_spark.sinks.delta import Appender
 from lily_spark.sinks.identities import Identities, Verdict
 from lily_spark.tables import ASSETS, EVENTS, open_table
-from lily_spark.transforms.arrow import bronze_rows, in_kafka_order, pick, silver_rows, split
+from lily_spark.transforms.arrow import bronze_rows, in_kafka_order, silver_rows, split
 
 QUERY = "events"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,11 +18,6 @@ def split(batch: pa.Table) -> tuple[pa.Table, pa.Table]:
 def in_kafka_order(events: pa.Table) -> pa.Table:
     """By place in Kafka: of two messages with one identity, the same one is first however often they are read."""
     return events.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
-
-
-def pick(events: pa.Table, rows: Sequence[int]) -> pa.Table:
-    """The rows of those numbers, perhaps none."""
-    return events.take(pa.array(rows, pa.int64()))
 
 
 def bronze_rows(events: pa.Table) -> pa.Table:
