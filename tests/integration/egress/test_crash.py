@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -199,11 +200,12 @@ async def test_crash_between_commit_and_offset_repeats_the_batch_and_makes_nothi
     rows = tenant.deliveries(subscription=subscription["id"])
     assert [row["status"] for row in rows] == ["pending"] * 3
     third, owner = await open_session(uri)
-    async with await connect(uri, "test", autocommit=True) as connection:
-        jobs = await Claims(owner).claim(connection, [subscription["id"]])
+    await session.close()
+    async with await connect(uri, "test", autocommit=True) as connection, asyncio.timeout(20):
+        while not (jobs := await Claims(owner).claim(connection, [subscription["id"]])):
+            await asyncio.sleep(0.05)
     assert [job.notice.transition for job in jobs] == ["attached", "detached", "attached"]
     assert {str(job.id) for job in jobs} == {row["id"] for row in rows}
-    await session.close()
     await third.close()
 
 
@@ -224,7 +226,10 @@ async def test_what_a_living_worker_owns_is_not_claimed(tenant: Tenant, control:
     async with await connect(uri, "test", autocommit=True) as connection:
         assert await Claims(number).claim(connection, [subscription["id"]]) == []
         await session.close()
-        assert len(await Claims(number).claim(connection, [subscription["id"]])) == 1
+        async with asyncio.timeout(20):  # the server ends the session in its own time
+            while not (claimed := await Claims(number).claim(connection, [subscription["id"]])):
+                await asyncio.sleep(0.05)
+    assert len(claimed) == 1
     await other.close()
     await dispatcher.stop(0)
 

@@ -86,11 +86,12 @@ class NoticeReader:
         ) as gone:  # taken away meanwhile: the new owner repeats the batch, and finds it seen
             log.info("offsets not stored", error=str(gone))
 
-    async def lag(self) -> int:
-        """Messages of the assigned partitions not dealt with yet, as of the last fetch."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._lag)
+    async def probe(self) -> int:
+        """Messages of the assigned partitions not dealt with yet. Raises KafkaException when no broker answers."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._probe)
 
-    def _lag(self) -> int:
+    def _probe(self) -> int:
+        self._consumer.list_topics(self.topic, timeout=2.0)
         behind = 0
         for position in self._consumer.position(self._consumer.assignment()):
             _, high = self._consumer.get_watermark_offsets(position, cached=True)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import orjson
 import psycopg
-from confluent_kafka import Message
+from confluent_kafka import KafkaException, Message
 
 from lily_common import metrics
 from lily_common.config import Settings
@@ -47,6 +47,7 @@ GRACE = 8.0
 #: The table is looked at this often for what is due, in seconds; wake-ups come in between.
 POLL_SECONDS = 1.0
 UPKEEP_SECONDS = 15.0
+PROBE_SECONDS = 5.0
 REMOVAL_SECONDS = 3600.0
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 
@@ -72,8 +73,7 @@ class Worker:
 
     def ready(self) -> dict[str, str]:
         """Checks for /readyz; called from another thread."""
-        kafka = "ok" if self._reader.joined and self._checks["kafka"] == "ok" else self._checks["kafka"]
-        return {"postgres": self._checks["postgres"], "kafka": kafka}
+        return dict(self._checks)
 
     async def run(self) -> None:
         sinks()  # imports every vendor's sink now, rather than at its first delivery
@@ -145,16 +145,27 @@ class Worker:
         self._reader.start()
         self._checks["kafka"] = "joining the consumer group"
         connection: Connection | None = None
+        probe_due = 0.0
+        clock = asyncio.get_running_loop().time
         try:
             while not self._stop.is_set():
                 messages = await self._reader.read()
-                if self._reader.joined:
-                    self._checks["kafka"] = "ok"
+                if clock() >= probe_due or not self._reader.joined:
+                    probe_due = clock() + PROBE_SECONDS
+                    await self._probe_kafka()
                 if messages:
                     connection = await self._judge_surely(judge, messages, producer, connection)
                     self._reader.done(messages)
         finally:
             await close_quietly(connection)
+
+    async def _probe_kafka(self) -> None:
+        try:
+            metrics.STREAM_LAG.labels("egress").set(await self._reader.probe())
+        except KafkaException as away:
+            self._checks["kafka"] = str(away)
+        else:
+            self._checks["kafka"] = "ok" if self._reader.joined else "joining the consumer group"
 
     async def _judge_surely(
         self, judge: Judge, messages: Sequence[Message], producer: Producer, connection: Connection | None
