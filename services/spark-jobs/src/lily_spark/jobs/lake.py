@@ -13,6 +13,8 @@ from lily_spark.runtime.app import Application, run
 from lily_spark.runtime.kafka import wait_for_topics
 from lily_spark.session import App
 from lily_spark.sinks.lake import EventSink
+from lily_spark.sinks.layers import UpdatesLayer
+from lily_spark.upkeep.worker import Upkeep
 
 
 def main(settings: SparkSettings) -> int:
@@ -29,8 +31,11 @@ def wire(app: Application) -> None:
     settings = app.settings
     for table in tables.ALL:
         tables.open_table(table, settings)
-    sink = EventSink(settings, lambda _rows: None)
-    app.at_stop.append(sink.close)
+    updates = UpdatesLayer(settings)
+    sink = EventSink(settings, updates)
+    upkeep = Upkeep(app.spark, settings, updates)
     mirror.add(app)
     app.queries.add("events", partial(events.start, app, sink))
     raw.add(app)
+    upkeep.start()
+    app.at_stop.append(upkeep.stop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -15,23 +15,20 @@ from lily_spark.config import SparkSettings
 from lily_spark.sinks.dead_letters import DeadLetters
 from lily_spark.sinks.delta import Appender
 from lily_spark.sinks.identities import Identities, Verdict
-from lily_spark.tables import ASSETS, EVENTS, open_table
+from lily_spark.sinks.layers import UpdatesLayer
+from lily_spark.tables import EVENTS, open_table
 from lily_spark.transforms.arrow import bronze_rows, in_kafka_order, silver_rows, split
 
 QUERY = "events"
 
 
 class EventSink:
-    """Writes batches of parsed events. A batch, or any message of it, may come again: nothing is then doubled.
+    """Writes batches of parsed events. A batch, or any message of it, may come again: nothing is then doubled."""
 
-    `appended` is called with the number of register rows of each batch that was written.
-    """
-
-    def __init__(self, settings: SparkSettings, appended: Callable[[int], None]) -> None:
+    def __init__(self, settings: SparkSettings, updates: UpdatesLayer) -> None:
         self._settings = settings
-        self._appended = appended
         self._bronze = Appender(EVENTS, settings)
-        self._silver = Appender(ASSETS, settings)
+        self._silver = updates
         self._identities = Identities(settings.checkpoint("lake", "identities"), settings.dedupe_days)
         self._dead_letters = DeadLetters(settings.kafka_bootstrap, QUERY)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="bronze")
@@ -57,10 +54,6 @@ class EventSink:
         bronze.result()
         STREAM_REPEATS.labels(QUERY).inc(verdict.repeats)
         STREAM_CONFLICTS.labels(QUERY).inc(verdict.conflicts)
-        self._appended(registers.num_rows)
-
-    def close(self) -> None:
-        self._identities.close()
 
     def _append_new(self, rows: pa.Table, verdict: Verdict) -> None:
         if rows.num_rows:

@@ -1,0 +1,79 @@
+"""Commands to the lake job, from `lily.commands`: read, done in turn, answered on `lily.command-results`.
+
+A command's offset is committed after its work, so that a crash repeats it; every command may be done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, Message, Producer
+
+from lily_common.events import COMMAND_RESULTS_TOPIC, COMMANDS_TOPIC
+from lily_common.kafka import consumer_config, producer_config
+from lily_common.logs import get_logger
+
+log = get_logger(__name__)
+GROUP = "lily-lake"
+
+#: (tenant, args) -> detail for the answer
+Handler = Callable[[str, dict[str, Any]], Any]
+
+
+class Commands:
+    """The consumer of commands. Used by one thread."""
+
+    def __init__(self, bootstrap: str, handlers: dict[str, Handler]) -> None:
+        self._handlers = handlers
+        # A rebuild may take hours, during which nothing is polled.
+        self._consumer = Consumer(consumer_config(bootstrap, GROUP, **{"max.poll.interval.ms": 86_400_000}))
+        self._consumer.subscribe([COMMANDS_TOPIC])
+        self._producer = Producer(producer_config(bootstrap))
+
+    def poll(self, seconds: float) -> None:
+        """Wait up to `seconds` for a command and do it."""
+        message = self._consumer.poll(seconds)
+        if message is None or message.error() is not None:
+            return
+        command = _read(message)
+        if command is not None:
+            self._do(command)
+        self._consumer.commit(message=message, asynchronous=False)
+
+    def close(self) -> None:
+        self._consumer.close()
+        self._producer.flush(5)
+
+    def _do(self, command: dict[str, Any]) -> None:
+        handler = self._handlers.get(command["command"])
+        if handler is None:
+            self._answer(command, "failed", f"unknown command {command['command']!r}")
+            return
+        self._answer(command, "running", None)
+        try:
+            detail = handler(command["tenant"], command.get("args") or {})
+        except Exception as failed:  # whatever it is, the next command must have its turn
+            log.exception("command failed", id=command["id"], command=command["command"])
+            self._answer(command, "failed", f"{type(failed).__name__}: {str(failed)[:1000]}")
+        else:
+            self._answer(command, "succeeded", detail)
+
+    def _answer(self, command: dict[str, Any], status: str, detail: Any) -> None:
+        named = {name: command[name] for name in ("id", "tenant", "command")}
+        value = orjson.dumps(named | {"status": status, "detail": detail}, default=str)
+        self._producer.produce(COMMAND_RESULTS_TOPIC, value, command["tenant"].encode())
+        self._producer.flush(10)
+
+
+def _read(message: Message) -> dict[str, Any] | None:
+    """The command in a message; None, with a word in the log, when there is none."""
+    try:
+        command: Any = orjson.loads(message.value() or b"")
+        if all(isinstance(command[name], str) for name in ("id", "tenant", "command")):
+            return dict(command)
+    except (ValueError, KeyError, TypeError):
+        pass
+    log.error("not a command", offset=message.offset())
+    return None

@@ -1,0 +1,99 @@
+"""The upkeep thread of the lake job: commands as they come, compaction and the mirror's upkeep when they are due."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lily_common.logs import get_logger
+from lily_spark.config import SparkSettings
+from lily_spark.mirror.rebuild import complete_partials, rebuild
+from lily_spark.mirror.store import open_mirror
+from lily_spark.mirror.upkeep import expire
+from lily_spark.mirror.writer import current_config
+from lily_spark.sinks.layers import UpdatesLayer
+from lily_spark.upkeep.commands import Commands
+from lily_spark.upkeep.compaction import compact
+
+log = get_logger(__name__)
+_POLL_SECONDS = 0.5
+_MIRROR_SECONDS = 60.0
+
+
+@dataclass
+class _Task:
+    """`due` looks beside the clock: a reason to run earlier than `every` seconds after the last run."""
+
+    name: str
+    every: float
+    run: Callable[[], object]
+    due: Callable[[], bool] = lambda: False
+    last: float = 0.0
+
+
+class Upkeep:
+    """Runs its tasks one at a time on a thread of its own; a task that fails is tried again when it is next due."""
+
+    def __init__(self, spark: SparkSession, settings: SparkSettings, updates: UpdatesLayer) -> None:
+        compaction = partial(compact, spark, settings, updates)
+        self._stopping = threading.Event()
+        self._commands = Commands(
+            settings.kafka_bootstrap,
+            {
+                "rebuild_mirror": lambda tenant, _args: rebuild(spark, tenant),
+                "compact": lambda _tenant, _args: compaction(),
+            },
+        )
+        self._tasks = [
+            _Task(
+                "compact",
+                settings.compact_seconds,
+                compaction,
+                lambda: updates.files >= settings.compact_files,
+            ),
+            _Task("complete partials", _MIRROR_SECONDS, partial(complete_partials, spark)),
+            _Task("expire", _MIRROR_SECONDS, _expire),
+        ]
+        for task in self._tasks:
+            task.last = time.monotonic()
+        self._thread = threading.Thread(target=self._loop, name="upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, seconds: float = 20.0) -> None:
+        """Let the operation at hand end, for `seconds` at most; a commit that is cut off never happened."""
+        self._stopping.set()
+        self._thread.join(seconds)
+
+    def _loop(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._commands.poll(_POLL_SECONDS)
+            except Exception:
+                log.exception("commands cannot be read")
+                self._stopping.wait(_POLL_SECONDS)
+            for task in self._tasks:
+                now = time.monotonic()
+                if not self._stopping.is_set() and (now - task.last >= task.every or task.due()):
+                    self._run(task)
+                    task.last = time.monotonic()
+        self._commands.close()
+
+    @staticmethod
+    def _run(task: _Task) -> None:
+        try:
+            task.run()
+        except Exception:
+            log.exception("upkeep failed", task=task.name)
+
+
+def _expire() -> Any:
+    return expire(open_mirror(current_config()), datetime.now(UTC))
