@@ -30,7 +30,7 @@ class Remembered:
         self._size = size
         self._identities: OrderedDict[UUID, None] = OrderedDict()
 
-    def __contains__(self, identity: UUID) -> bool:
+    def __contains__(self, identity: object) -> bool:
         return identity in self._identities
 
     def add(self, identity: UUID) -> None:
