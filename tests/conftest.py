@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,8 @@ _STACK = pytest.StashKey[Stack]()
 
 @pytest.fixture(scope="session")
 def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
-    """Everything up and ready."""
+    """Everything up and ready. Compaction runs all the time, so that every test races with it."""
+    os.environ.setdefault("LILY_COMPACT_SECONDS", "10")
     with running_stack() as running:
         request.config.stash[_STACK] = running
         yield running
