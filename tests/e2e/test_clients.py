@@ -133,9 +133,7 @@ def test_the_openlineage_listener_of_a_spark_job(stack: Stack, tmp_path: Path) -
         timeout=240,
     )
     assert job.returncode == 0, job.stderr[-4000:]
-    table = until(
-        lambda: [name for name in assets(tenant, limit=200) if name.endswith("/contacts")], job.stderr[-500:]
-    )
+    table = until(lambda: tables(tenant, "contacts"), job.stderr[-500:])
     upstream = until(lambda: lineage(tenant, table[0], direction="upstream"))
     assert any(source.endswith("/customers") for source, _ in upstream)
     columns = until(lambda: assets(tenant, parent=table[0]))

@@ -136,13 +136,15 @@ def test_a_delete_takes_back_the_tags_that_it_ends(told: Tenant, receiver: Recei
     ]
 
 
-def test_of_two_bodies_under_one_id_the_first_counts(told: Tenant, stack: Stack) -> None:
+def test_of_two_bodies_under_one_id_the_first_counts(
+    told: Tenant, receiver: ReceiverProcess, stack: Stack
+) -> None:
     asset = fresh()
     data = {"qualified_name": asset, "asset_type": "table", "name": "first"}
     first = event("asset.upserted", data)
     told.send(first)
     told.send({**first, "data": {**data, "name": "second"}})
-    settle(stack, told.ledger)
+    settle(stack, told.ledger, receiver)
     assert stack.lake.bronze(told.id)[Identity(told.id, SOURCE, first["id"])] == [data]
     assert told.get(f"/v1/assets/{quote(asset, safe='')}")["name"] == "first"
 
