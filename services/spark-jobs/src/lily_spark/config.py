@@ -41,7 +41,10 @@ class SparkSettings(Settings):
     silver_buckets: int = Field(8, alias="LILY_SILVER_BUCKETS", ge=1, description="Fixed once a table exists")
     compact_seconds: int = Field(180, alias="LILY_COMPACT_SECONDS", ge=1)
     compact_files: int = Field(
-        64, alias="LILY_COMPACT_FILES", ge=1, description="Compact earlier when this many update files wait"
+        400, alias="LILY_COMPACT_FILES", ge=1, description="Compact earlier when this many update files wait"
+    )
+    optimize_seconds: int = Field(
+        900, alias="LILY_OPTIMIZE_SECONDS", ge=1, description="Merge small files of append-only tables"
     )
 
     def checkpoint(self, *parts: str) -> Path:

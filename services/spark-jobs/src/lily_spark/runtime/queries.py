@@ -87,6 +87,8 @@ class Queries:
             held.ready = _waits(query) or self._has_tasks(query)
 
     def _start(self, held: Supervised) -> None:
+        # A pool per query: what one of them has to do never queues up before another's tasks.
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", held.name)
         try:
             held.query = held.start()
         except Exception as refused:
