@@ -39,6 +39,11 @@ def test_parsing():
     ]
 
 
+def test_a_heartbeat_says_where_the_stream_stands():
+    lines = ["id: 7-1", "", ": heartbeat", "id: 8-1", "", "data: x", ""]
+    assert [(item.data, item.id) for item in sse.parse(lines)] == [("", "7-1"), ("", "8-1"), ("x", "8-1")]
+
+
 def test_a_broken_connection_is_resumed(lily, api, monkeypatch):
     monkeypatch.setattr(sse.time, "sleep", lambda _: None)
     seen = []

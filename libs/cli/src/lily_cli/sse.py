@@ -15,7 +15,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 10.0
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One event of the stream. `id` is empty when the server gave none."""
+    """One event of the stream; a heartbeat has no data. `id` is where the stream stands, empty when it never said."""
 
     event: str
     data: str
@@ -26,14 +26,15 @@ class Message:
 class _Draft:
     event: str = ""
     data: list[str] = field(default_factory=list)
+    moved: bool = False
 
 
 def parse(lines: Iterable[str]) -> Iterator[Message]:
-    """Messages from the lines of a stream; comments (heartbeats) and unknown fields are skipped."""
+    """Messages from the lines of a stream. A frame with an id alone is one too, for the reader to go on from there."""
     draft, last_id = _Draft(), ""
     for line in lines:
         if not line:
-            if draft.data:
+            if draft.data or draft.moved:
                 yield Message(draft.event or "message", "\n".join(draft.data), last_id)
             draft = _Draft()
             continue
@@ -44,7 +45,7 @@ def parse(lines: Iterable[str]) -> Iterator[Message]:
         elif name == "event":
             draft.event = value
         elif name == "id" and "\x00" not in value:
-            last_id = value
+            last_id, draft.moved = value, True
 
 
 def follow(
@@ -66,7 +67,8 @@ def follow(
             for message in parse(client.stream(path, params, headers)):
                 connected, wait = True, _FIRST_WAIT
                 seen = message.id or seen
-                yield message
+                if message.data:
+                    yield message
             connected = True  # the server ended it in order: it restarts, say
         except httpx.TransportError as failure:
             if not connected and isinstance(failure, httpx.ConnectError):

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import time
+from typing import Annotated, Any, Final
 
 import typer
 
-from lily_cli.app import connect, examples, group, json_option
-from lily_cli.client import path_segment
-from lily_cli.output import JsonFlag, print_fields, print_rows
+from lily_cli.app import connect, examples, group
+from lily_cli.client import LilyClient, path_segment
+from lily_cli.durations import parse_duration
+from lily_cli.errors import CliError
+from lily_cli.output import Column, JsonFlag, print_fields, print_rows
 
 app = group("Commands of the lake job: send, list, show.")
-COLUMNS = [
+_COLUMNS: list[Column] = [
     ("ID", "id"),
-    ("KIND", "kind"),
+    ("COMMAND", "command"),
     ("STATUS", "status"),
+    ("DETAIL", "detail"),
     ("CREATED", "created_at"),
-    ("FINISHED", "finished_at"),
-    ("RESULT", "result"),
+    ("UPDATED", "updated_at"),
 ]
+_OVER: Final = ("succeeded", "failed")
+_POLL_SECONDS = 0.5
 
 
-@app.command(epilog=examples("lily commands send rebuild-mirror", "lily commands send compact"))
+@app.command(
+    epilog=examples("lily commands send rebuild_mirror --wait 5m", "lily --tenant acme commands send compact")
+)
 def send(
     ctx: typer.Context,
     *,
-    kind: Annotated[str, typer.Argument(help="What the lake job shall do.")],
-    arguments: Annotated[str | None, typer.Option("--arguments", help="JSON, or @file.")] = None,
+    command: Annotated[str, typer.Argument(help="rebuild_mirror, or compact (the operator's).")],
+    wait: Annotated[str | None, typer.Option(help="Wait at most this long for its end, e.g. 5m.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Order something; the answer is the command's id."""
-    body: dict[str, Any] = {"kind": kind, "arguments": json_option(arguments, "--arguments") or {}}
+    """Order something of the lake job; with --wait exits with 1 unless it succeeds."""
+    seconds = parse_duration(wait, "--wait").total_seconds() if wait else 0.0
     with connect(ctx) as client:
-        print_fields(client.post("/v1/commands", body), as_json=as_json)
+        given: dict[str, Any] = client.post("/v1/commands", {"command": command})
+        outcome = _outcome(client, given, seconds)
+    print_fields(outcome, as_json=as_json)
+    if seconds and outcome["status"] != "succeeded":
+        raise CliError(f"{outcome['id']} is {outcome['status']}")
 
 
 @app.command("list", epilog=examples("lily commands list"))
@@ -44,13 +55,22 @@ def list_commands(
 ) -> None:
     """List the tenant's commands, newest first."""
     with connect(ctx) as client:
-        print_rows(client.pages("/v1/commands", limit=limit), COLUMNS, as_json=as_json, empty="no commands")
+        print_rows(client.pages("/v1/commands", limit=limit), _COLUMNS, as_json=as_json, empty="no commands")
 
 
 @app.command(epilog=examples("lily commands show cmd_0f3a5c7e9b1d2f4a6c8e0b2d"))
 def show(
     ctx: typer.Context, command: Annotated[str, typer.Argument(help="Command id.")], as_json: JsonFlag = False
 ) -> None:
-    """Show one command and its result."""
+    """Show one command and how it went."""
     with connect(ctx) as client:
         print_fields(client.get(f"/v1/commands/{path_segment(command)}"), as_json=as_json)
+
+
+def _outcome(client: LilyClient, given: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """The command once it is over, or as it is when `seconds` have passed."""
+    deadline = time.monotonic() + seconds
+    while given["status"] not in _OVER and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+        given = client.get(f"/v1/commands/{path_segment(given['id'])}")
+    return given

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from lily_cli.app import connect, examples
+from lily_cli.client import Params
 from lily_cli.output import out, say, short_time
 from lily_cli.sse import Message, follow
 
@@ -17,17 +18,17 @@ _PATH = "/v1/stream"
 
 
 def register(app: typer.Typer) -> None:
-    app.command(
-        epilog=examples(
-            "lily tail", "lily tail --type lily.classification.attached --json", "lily tail --count 1"
-        )
-    )(tail)
+    app.command(epilog=examples("lily tail", "lily tail --tag PII --json", "lily tail --count 1"))(tail)
 
 
 def tail(
     ctx: typer.Context,
     *,
     types: Annotated[list[str] | None, typer.Option("--type", help="Only this event type; repeat.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Only changes of this tag; repeat.")] = None,
+    asset: Annotated[
+        str | None, typer.Option(help="Only assets whose qualified name begins with this.")
+    ] = None,
     last_event_id: Annotated[
         str | None, typer.Option("--last-event-id", help="Go on after this id, as printed with --json.")
     ] = None,
@@ -37,7 +38,7 @@ def tail(
     ] = False,
 ) -> None:
     """Print changes as they are told; a broken connection is resumed where it was."""
-    params = {"type": types or None}
+    params: Params = {"type": types or None, "tag": tags or None, "asset": asset}
     seen = 0
     with connect(ctx) as client:
         messages = follow(
