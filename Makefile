@@ -22,6 +22,7 @@ $(UV):
 	@$(UV) sync --frozen
 	@touch $@
 
+demo: export LILY_DEMO_BEGAN := $(shell date +%s)
 demo: setup ## Start everything, run the main job on real input, show the result, stop
 	@$(RUN) lily demo
 
