@@ -73,9 +73,12 @@ def test_kafka_keeps_messages_and_makes_no_topic_by_itself(servers: LocalStack) 
 
 
 def test_mongo_is_a_replica_set_with_transactions(servers: LocalStack) -> None:
-    with MongoClient[dict[str, Any]](servers.env["MONGO_URI"]) as client, client.start_session() as session:
-        with session.start_transaction():
-            client["trial"]["things"].insert_one({"_id": "kept"}, session=session)
+    with (
+        MongoClient[dict[str, Any]](servers.env["MONGO_URI"]) as client,
+        client.start_session() as session,
+        session.start_transaction(),
+    ):
+        client["trial"]["things"].insert_one({"_id": "kept"}, session=session)
     assert mongo_thing(servers) == {"_id": "kept"}
 
 
