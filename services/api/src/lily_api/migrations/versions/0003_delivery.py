@@ -129,7 +129,10 @@ def _deliveries() -> None:
         ),
     )
     op.create_index(
-        "ix_deliveries_lane", "deliveries", ["lane", "position"], postgresql_where=sa.text("status = 'pending'")
+        "ix_deliveries_lane",
+        "deliveries",
+        ["lane", "position"],
+        postgresql_where=sa.text("status = 'pending'"),
     )
     op.create_index(
         "ix_deliveries_due",
