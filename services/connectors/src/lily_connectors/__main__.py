@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -23,6 +24,8 @@ def _main() -> None:
 @cli.command()
 def egress() -> None:
     """Deliver what `lily.notices` tells to its subscribers, until SIGTERM."""
+    # libuv looks names up in four threads unless told otherwise: four receivers with slow name servers would stop all.
+    os.environ.setdefault("UV_THREADPOOL_SIZE", "64")
     import uvloop
 
     from lily_connectors.egress.worker import serve
