@@ -31,7 +31,7 @@ class RecordingProducer:
         self.records: list[Record] = []
         self.broken = False
 
-    async def send(self, records: Sequence[Record]) -> None:
+    async def send(self, records: Sequence[Record], *, seconds: float | None = None) -> None:
         if self.broken:
             raise UnavailableError("Kafka did not acknowledge: broken on purpose")
         self.records.extend(records)
@@ -109,12 +109,14 @@ def bearer(credential: str) -> dict[str, str]:
 @asynccontextmanager
 async def running_api(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Api]:
     """The whole application with its lifespan, without a socket."""
+    from lily_api import app as api_app
     from lily_api import services
-    from lily_api.app import create_app
 
     producer = RecordingProducer()
     monkeypatch.setattr(services, "Producer", lambda _bootstrap: producer)
-    app = create_app(settings)
+    # The consumers have no broker here, and stopping them would wait for it.
+    monkeypatch.setattr(api_app, "BACKGROUND", api_app.BACKGROUND[:1])
+    app = api_app.create_app(settings)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),

@@ -105,19 +105,26 @@ class _Batch:
             else:
                 self.future.set_exception(UnavailableError(f"Kafka did not acknowledge: {self.error}"))
 
+    def expire(self) -> None:
+        """Nobody waits any longer; what is acknowledged later is acknowledged to nobody."""
+        if not self.future.done():
+            error = UnavailableError("Kafka did not acknowledge in time, try again", retry_after=2)
+            self.future.set_exception(error)
+
 
 class Producer:
     """An asyncio producer over confluent-kafka, for one event loop. `close()` it at the end."""
 
     def __init__(self, bootstrap: str, **overrides: Any) -> None:
-        self._producer = _Producer(producer_config(bootstrap, **overrides))
+        self._config = producer_config(bootstrap, **overrides)
+        self._producer = _Producer(self._config)
         self._polling: asyncio.AbstractEventLoop | None = None
 
-    async def send(self, records: Sequence[Outgoing]) -> None:
+    async def send(self, records: Sequence[Outgoing], *, seconds: float | None = None) -> None:
         """Return when every record is acknowledged by all in-sync replicas.
 
-        Raises UnavailableError (503) when any is not, or when the local queue is full; some of the records may
-        then be in Kafka all the same, so the caller must not claim that nothing was written.
+        Raises UnavailableError (503) when any is not (within `seconds`, where given), or when the local queue is full;
+        some of the records may then be in Kafka all the same, so the caller must not claim that nothing was written.
         """
         if not records:
             return
@@ -137,12 +144,27 @@ class Producer:
                 queued += 1
         except (BufferError, KafkaException) as full:
             log.warning("produce refused", error=str(full), queued=queued, of=len(records))
+            self._renew_if_broken(full)
             raise UnavailableError("the ingest queue is full, try again", code="overloaded") from full
         finally:
             if self._polling is not loop:
                 self._polling = loop
                 loop.call_later(_POLL_SECONDS, self._poll, loop)
-        await batch.future
+        if seconds is None:
+            await batch.future
+            return
+        late = loop.call_later(seconds, batch.expire)
+        try:
+            await batch.future
+        finally:
+            late.cancel()
+
+    def _renew_if_broken(self, error: Exception) -> None:
+        """An idempotent producer that lost its place (a fatal error) takes nothing any more: go on with a fresh one."""
+        cause = error.args[0] if error.args else None
+        if isinstance(cause, KafkaError) and cause.fatal():
+            log.error("the producer is broken and renewed", error=cause.str())
+            self._producer = _Producer(self._config)
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
         """Serve what was acknowledged, and come back as long as more is outstanding."""

@@ -24,7 +24,7 @@ from lily_api.auth.principal import Principal
 from lily_api.auth.principal import Scope as Permission
 from lily_api.ingest.parsing import BATCHED, JSON, MAX_ITEMS, STRUCTURED
 from lily_api.ingest.raw import raw_record
-from lily_api.ingest.service import count_accepted
+from lily_api.ingest.service import ACK_SECONDS, count_accepted
 from lily_api.services import Services
 from lily_common.acceptor import Acceptor
 from lily_common.envelope import AcceptedEvent
@@ -35,7 +35,7 @@ PATH: Final = "/v1/events"
 _TYPES: Final = {kind.encode(): kind for kind in (STRUCTURED, BATCHED, JSON)}
 #: Headers that ask for something that only the ordinary way gives.
 _UNUSUAL: Final = frozenset(
-    {b"content-encoding", b"transfer-encoding", b"x-lily-tenant", b"x-request-id", b"expect", b"traceparent"}
+    {b"content-encoding", b"transfer-encoding", b"x-lily-tenant", b"x-request-id", b"expect"}
 )
 #: Requests of this way at once; more go the ordinary way, which knows how to say no.
 _MAX_INSIDE: Final = 512
@@ -90,7 +90,7 @@ class EventsFirst(FastAPI):
         )
         self._inside += 1
         try:
-            await services.producer.send([raw, *events])
+            await services.producer.send([raw, *events], seconds=ACK_SECONDS)
         except LilyError as error:
             _FAILED.inc()
             answer = problems.response(error, scope)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -12,7 +11,7 @@ from prometheus_client import Counter
 
 from lily_common.acceptor import Acceptor
 from lily_common.envelope import AcceptedEvent
-from lily_common.errors import FieldError, InvalidInputError, LilyError, UnavailableError
+from lily_common.errors import FieldError, InvalidInputError, LilyError
 from lily_common.kafka import Producer, Record
 from lily_common.metrics import INGEST_ACCEPTED, INGEST_REJECTED
 
@@ -85,9 +84,5 @@ class Intake:
         Raises UnavailableError (503): then nothing may be claimed, though some may have arrived; the client sends
         all again, and what arrived is dropped by its identity.
         """
-        try:
-            async with asyncio.timeout(seconds):
-                await self._producer.send([raw, *events])
-        except TimeoutError:
-            raise UnavailableError("Kafka did not acknowledge in time, try again", retry_after=2) from None
+        await self._producer.send([raw, *events], seconds=seconds)
         count_accepted(way, events)
