@@ -5,7 +5,9 @@ A property test holds the two equal. Which registers an event writes is said the
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lily_common import events as ev
@@ -48,6 +50,18 @@ def newest(rows: DataFrame) -> DataFrame:
     """
     value = F.max_by(F.struct(*VALUE), "version").alias("newest")
     return rows.groupBy(*KEY).agg(value).select(*KEY, "newest.*")
+
+
+def without_buried(rows: DataFrame, before: datetime) -> DataFrame:
+    """`rows` (each register once) without deletions that were accepted before `before`, and without what they hid.
+
+    Until then a tombstone stays, so that an event that comes late brings nothing back to life.
+    """
+    whole_asset = Window.partitionBy("tenant", "subject")
+    old = (F.col("register") == DELETED) & (F.col("accepted_time") < F.lit(before))
+    grave = F.max(F.when(old, F.col("version"))).over(whole_asset)
+    alive = F.coalesce(F.col("version") > F.col("grave"), F.lit(True))
+    return rows.withColumn("grave", grave).where(alive).drop("grave")
 
 
 def _keys() -> Column:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, KafkaException, Message, Producer
 
 from lily_common.events import COMMAND_RESULTS_TOPIC, COMMANDS_TOPIC
 from lily_common.kafka import consumer_config, producer_config
@@ -23,17 +23,18 @@ Handler = Callable[[str, dict[str, Any]], Any]
 
 
 class Commands:
-    """The consumer of commands. Used by one thread."""
+    """The consumer of commands. Used by one thread. What `stopping` cuts off is done again after the restart."""
 
-    def __init__(self, bootstrap: str, handlers: dict[str, Handler]) -> None:
+    def __init__(self, bootstrap: str, handlers: dict[str, Handler], stopping: Callable[[], bool]) -> None:
         self._handlers = handlers
+        self._stopping = stopping
         # A rebuild may take hours, during which nothing is polled.
         self._consumer = Consumer(consumer_config(bootstrap, GROUP, **{"max.poll.interval.ms": 86_400_000}))
         self._consumer.subscribe([COMMANDS_TOPIC])
         self._producer = Producer(producer_config(bootstrap))
 
     def poll(self, seconds: float) -> None:
-        """Wait up to `seconds` for a command and do it."""
+        """Wait up to `seconds` for a command and do it. Raises when its result cannot be told: it is then done again."""
         message = self._consumer.poll(seconds)
         if message is None or message.error() is not None:
             return
@@ -55,6 +56,8 @@ class Commands:
         try:
             detail = handler(command["tenant"], command.get("args") or {})
         except Exception as failed:  # whatever it is, the next command must have its turn
+            if self._stopping():
+                raise
             log.exception("command failed", id=command["id"], command=command["command"])
             self._answer(command, "failed", f"{type(failed).__name__}: {str(failed)[:1000]}")
         else:
@@ -64,7 +67,8 @@ class Commands:
         named = {name: command[name] for name in ("id", "tenant", "command")}
         value = orjson.dumps(named | {"status": status, "detail": detail}, default=str)
         self._producer.produce(COMMAND_RESULTS_TOPIC, value, command["tenant"].encode())
-        self._producer.flush(10)
+        if self._producer.flush(15):
+            raise KafkaException(f"the result of command {command['id']} was not acknowledged")
 
 
 def _read(message: Message) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ those buckets), so that a reader sees either both layers as they were or both as
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,7 +17,7 @@ from lily_common.metrics import UPKEEP_SECONDS
 from lily_spark.config import SparkSettings
 from lily_spark.sinks.layers import UpdatesLayer, rounds
 from lily_spark.tables import ASSETS
-from lily_spark.transforms.registers import newest
+from lily_spark.transforms.registers import newest, without_buried
 
 log = get_logger(__name__)
 
@@ -35,7 +36,8 @@ def compact(spark: SparkSession, settings: SparkSettings, updates: UpdatesLayer)
         counts = {row["bucket"]: row["count"] for row in changed.groupBy("bucket").count().collect()}
         buckets = sorted(counts)
         primary = silver.where((F.col("layer") == "primary") & F.col("bucket").isin(buckets))
-        merged = placed(newest(primary.unionByName(changed)), settings.silver_buckets)
+        current = without_buried(newest(primary.unionByName(changed)), _grave_age(settings))
+        merged = placed(current, settings.silver_buckets)
         _replace(merged, settings, closed, buckets)
     finally:
         changed.unpersist()
@@ -44,6 +46,11 @@ def compact(spark: SparkSession, settings: SparkSettings, updates: UpdatesLayer)
     done = {"rounds": len(closed), "buckets": len(buckets), "rows": sum(counts.values())}
     log.info("compacted", table=ASSETS.name, seconds=round(seconds, 2), **done)
     return done
+
+
+def _grave_age(settings: SparkSettings) -> datetime:
+    """Tombstones that were accepted before then have done their work."""
+    return datetime.now(UTC) - timedelta(days=settings.tombstone_days)
 
 
 def placed(rows: DataFrame, buckets: int) -> DataFrame:
@@ -63,5 +70,7 @@ def _replace(merged: DataFrame, settings: SparkSettings, closed: list[int], buck
         .write.format("delta")
         .mode("overwrite")
         .option("replaceWhere", where)
+        # The state is the same before and after: whoever follows the table's changes is not to see this as one.
+        .option("dataChange", "false")
         .save(ASSETS.uri(settings))
     )

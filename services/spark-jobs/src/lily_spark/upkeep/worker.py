@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.util import InheritableThread
 
 from lily_common.logs import get_logger
 from lily_spark.config import SparkSettings
@@ -19,11 +20,14 @@ from lily_spark.mirror.store import open_mirror
 from lily_spark.mirror.upkeep import expire
 from lily_spark.mirror.writer import current_config
 from lily_spark.sinks.layers import UpdatesLayer
+from lily_spark.tables import EVENTS, RAW
 from lily_spark.upkeep.commands import Commands
 from lily_spark.upkeep.compaction import compact
+from lily_spark.upkeep.small_files import merge_small_files
 
 log = get_logger(__name__)
 _POLL_SECONDS = 0.5
+_GROUP = "upkeep"
 _MIRROR_SECONDS = 60.0
 
 
@@ -43,6 +47,7 @@ class Upkeep:
 
     def __init__(self, spark: SparkSession, settings: SparkSettings, updates: UpdatesLayer) -> None:
         compaction = partial(compact, spark, settings, updates)
+        self._spark = spark
         self._stopping = threading.Event()
         self._commands = Commands(
             settings.kafka_bootstrap,
@@ -50,6 +55,7 @@ class Upkeep:
                 "rebuild_mirror": lambda tenant, _args: rebuild(spark, tenant),
                 "compact": lambda _tenant, _args: compaction(),
             },
+            self._stopping.is_set,
         )
         self._tasks = [
             _Task(
@@ -58,27 +64,42 @@ class Upkeep:
                 compaction,
                 lambda: updates.files >= settings.compact_files,
             ),
+            *(
+                _Task(
+                    f"merge small files of {table.name}",
+                    settings.optimize_seconds,
+                    partial(merge_small_files, table, settings),
+                )
+                for table in (EVENTS, RAW)
+            ),
             _Task("complete partials", _MIRROR_SECONDS, partial(complete_partials, spark)),
             _Task("expire", _MIRROR_SECONDS, _expire),
         ]
         for task in self._tasks:
             task.last = time.monotonic()
-        self._thread = threading.Thread(target=self._loop, name="upkeep", daemon=True)
+        self._thread = InheritableThread(target=self._loop, name="upkeep", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, seconds: float = 20.0) -> None:
-        """Let the operation at hand end, for `seconds` at most; a commit that is cut off never happened."""
+        """Cut off the operation at hand: a commit that does not come never happened, and a command is done again."""
         self._stopping.set()
-        self._thread.join(seconds)
+        deadline = time.monotonic() + seconds
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            self._spark.sparkContext.cancelJobGroup(_GROUP)
+            self._thread.join(0.5)
 
     def _loop(self) -> None:
+        # A pool and a job group of its own: the streams' tasks never queue up behind upkeep's, and a stop cancels them.
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", _GROUP)
+        self._spark.sparkContext.setJobGroup(_GROUP, "upkeep", interruptOnCancel=False)
         while not self._stopping.is_set():
             try:
                 self._commands.poll(_POLL_SECONDS)
             except Exception:
-                log.exception("commands cannot be read")
+                if not self._stopping.is_set():
+                    log.exception("command not done")
                 self._stopping.wait(_POLL_SECONDS)
             for task in self._tasks:
                 now = time.monotonic()
@@ -87,12 +108,12 @@ class Upkeep:
                     task.last = time.monotonic()
         self._commands.close()
 
-    @staticmethod
-    def _run(task: _Task) -> None:
+    def _run(self, task: _Task) -> None:
         try:
             task.run()
         except Exception:
-            log.exception("upkeep failed", task=task.name)
+            if not self._stopping.is_set():
+                log.exception("upkeep failed", task=task.name)
 
 
 def _expire() -> Any:
