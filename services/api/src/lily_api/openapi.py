@@ -168,8 +168,9 @@ def _complete(operation: dict[str, Any], requirement: Requirement | None) -> Non
     for status in sorted(set(statuses)):
         responses.setdefault(str(status), _problem_response(status))
     for status, response in responses.items():
-        if int(status) >= 400 and "content" not in response:  # declared by its description alone
-            response["content"] = _problem_response(int(status))["content"]
+        # A route may declare an answer of its own, or none; that of the common handlers remains possible.
+        if int(status) in statuses or (int(status) >= 400 and "content" not in response):
+            response["content"] = response.get("content", {}) | _problem_response(int(status))["content"]
 
 
 def _problem_response(status: int) -> dict[str, Any]:

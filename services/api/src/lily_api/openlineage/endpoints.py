@@ -51,7 +51,7 @@ async def send_lineage(request: Request, principal: EventsWrite, lily: ServicesD
     "/batch",
     summary="Send OpenLineage events",
     response_model=BatchAnswer,
-    responses={422: {"description": "No event of the batch is accepted"}},
+    responses={422: {"model": BatchAnswer, "description": "No event of the batch is accepted"}},
     openapi_extra={"requestBody": _MANY},
 )
 async def send_lineage_batch(request: Request, principal: EventsWrite, lily: ServicesDep) -> Response:
