@@ -25,7 +25,7 @@ _IDLE_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 
 
-def settled(spark: SparkSession, bootstrap: str, *, timeout: float = 600) -> datetime | None:
+def settled(spark: SparkSession, bootstrap: str, *, timeout: float = 300) -> datetime | None:
     """Wait until every query that reads changes has read all that Kafka holds now.
 
     Returns the moment before which everything accepted is in the lake; None without running queries or when
@@ -90,9 +90,10 @@ def _passed(query: StreamingQuery, ends: Offsets) -> bool:
 
 
 def _idle(query: StreamingQuery, since: dict[str, float]) -> bool:
+    """Whether it has looked for data again and again and found none; one that has just started says no more."""
     status = query.status
     key, now = str(query.runId), time.monotonic()
-    if status.get("isDataAvailable") or status.get("isTriggerActive"):
+    if status.get("isDataAvailable") or str(status.get("message", "")).startswith("Initializing"):
         since.pop(key, None)
         return False
     return now - since.setdefault(key, now) >= _IDLE_SECONDS
