@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import Annotated
 
@@ -32,6 +33,7 @@ def demo(
     from lily_local.demo.checks import DemoError
     from lily_local.demo.run import run
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is stopped
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     try:
         figures = run(console, keep=keep)

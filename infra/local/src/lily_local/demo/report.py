@@ -29,7 +29,7 @@ def show_asset(console: Console, client: LilyClient, column: str) -> None:
 def show_lineage(console: Console, client: LilyClient, column: str, mart: str) -> None:
     """Where the tagged column goes, and where a mart comes from."""
     below = walk(client, column, "downstream", _DEPTH)
-    above = walk(client, mart, "upstream", 1)
+    above = walk(client, mart, "upstream", 1, "column")
     require(below["edges"], f"nothing comes from {column}")
     console.print(f"\n[bold]Its lineage[/bold]   [dim]lily assets lineage {column}[/dim]")
     for found in (below, above):
@@ -45,7 +45,7 @@ def show_history(console: Console, client: LilyClient, column: str, event_ids: S
     )
     waited = (time.monotonic() - started) * 1000
     console.print(f"\n[bold]Its history[/bold] (from the lake)   [dim]lily assets history {column}[/dim]")
-    console.print(output.table(rows, views.HISTORY_COLUMNS))
+    console.print(output.table(_folded(rows), [*views.HISTORY_COLUMNS[:-1], ("TIMES", "times")]))
     return waited
 
 
@@ -57,8 +57,10 @@ def show_deliveries(console: Console, client: LilyClient, told: Sequence[Told]) 
     require(
         len(shown) >= len(told), f"{len(told)} notices were received, {len(shown)} deliveries are recorded"
     )
+    names = {item["id"]: item["name"] for item in client.pages("/v1/subscriptions")}
+    to: output.Column = ("TO", lambda row: names.get(row["subscription_id"]))
     console.print("\n[bold]The deliveries[/bold]   [dim]lily deliveries list[/dim]")
-    console.print(output.table(shown, views.DELIVERY_COLUMNS))
+    console.print(output.table(shown, [*views.DELIVERY_COLUMNS[:3], to, *views.DELIVERY_COLUMNS[4:]]))
     return len(shown)
 
 
@@ -95,3 +97,15 @@ def _tagged(client: LilyClient, column: str) -> dict[str, Any] | None:
 def _history(client: LilyClient, column: str, event_ids: Sequence[str]) -> list[dict[str, Any]] | None:
     rows = list(client.pages(f"/v1/assets/{path_segment(column)}/history", limit=200))
     return rows if set(event_ids) <= {row["id"] for row in rows} else None
+
+
+def _folded(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Neighbours that say the same become one with a count: the listener reports a job's columns again and again."""
+    folded: list[dict[str, Any]] = []
+    for row in rows:
+        last = folded[-1] if folded else None
+        if last is not None and all(last[name] == row[name] for name in ("type", "source", "data")):
+            last["times"] += 1
+        else:
+            folded.append({**row, "times": 1})
+    return folded

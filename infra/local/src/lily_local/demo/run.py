@@ -128,7 +128,7 @@ def _steps(scene: _Scene) -> Figures:
         "spark_job_seconds": round(spark.job_seconds, 1),
         "lineage_readable_seconds": round(spark.readable_seconds, 2),
         "incident_readable_ms": round(reported.readable_ms, 1),
-        **_show(scene, told, spark.daily_revenue),
+        **_show(scene, told, spark.customer_revenue),
     }
 
 

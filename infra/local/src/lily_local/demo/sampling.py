@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from types import TracebackType
 from typing import Self
 
-from lily_local import memory, processes
+import psutil
+
+from lily_local import memory, processes, state
 from lily_local.config import StackConfig
 
-_INTERVAL = 1.0
+_INTERVAL = 2.0  # a sample walks every mapping of every process, which costs CPU time
 
 
 class MemorySampler:
@@ -35,7 +38,8 @@ class MemorySampler:
 
     def _run(self) -> None:
         while not self._done.wait(_INTERVAL):
-            self.sample()
+            with contextlib.suppress(psutil.Error, OSError):  # one ended while it was looked at: next time
+                self.sample()
 
     def sample(self) -> None:
         """One sample. What the stack's supervisor runs below this process is counted once."""
@@ -52,7 +56,5 @@ class MemorySampler:
             self.peak, self.peak_by_process = total, sizes
 
     def _stack_pids(self) -> list[int]:
-        from lily_local import state
-
         supervisor = state.read(self._config.state_file).supervisor
         return [] if supervisor is None else [process.pid for process in processes.family([supervisor])]
