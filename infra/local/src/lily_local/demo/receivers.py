@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from lily_local.demo.checks import DemoError, until
+
+_LOOK = 0.05
+_SHOWN = ("content-type", "webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,8 @@ class Receiver:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, answer: bytes, path: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, answer: bytes, path: str, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.answer = answer
         self.receiver = Receiver(f"http://127.0.0.1:{self.server_port}{path}")
 
@@ -99,3 +104,25 @@ def _serving(server: _Server) -> Iterator[Receiver]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def main() -> int:
+    """`python -m lily_local.demo.receivers [PORT]`: print what comes, until interrupted."""
+    port = int(sys.argv[1]) if len(sys.argv) > 1 else 9000
+    with _serving(_Server(b"ok", "/hook", port)) as receiver:
+        sys.stdout.write(f"listening at {receiver.url}\n")
+        seen = 0
+        while True:
+            time.sleep(_LOOK)
+            for call in receiver.calls[seen:]:
+                headers = " ".join(
+                    f"{name}={value}" for name, value in call.headers.items() if name in _SHOWN
+                )
+                sys.stdout.write(f"{call.at:%H:%M:%S.%f} {headers}\n{call.body.decode(errors='replace')}\n")
+                sys.stdout.flush()
+                seen += 1
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        main()
