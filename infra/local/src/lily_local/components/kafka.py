@@ -106,6 +106,5 @@ KAFKA = Component(
     ports=("kafka", "kafka-controller"),
     jar_sets=("kafka",),
     needs_java=True,
-    start_timeout=90,
     stop_timeout=20,
 )

@@ -60,7 +60,7 @@ class Component:
     module: str | None = None
     one_shot: bool = False
     stop_signal: signal.Signals = field(default=signal.SIGTERM)
-    start_timeout: float = 60.0
+    start_timeout: float = 120.0
     stop_timeout: float = 15.0
 
     def environment(self, context: Context) -> dict[str, str]:

@@ -41,7 +41,7 @@ def _worker(
         module=module,
         jar_sets=("spark",) if on_spark else (),
         needs_java=on_spark,
-        start_timeout=180 if on_spark else 60,
+        start_timeout=240 if on_spark else 120,
         stop_timeout=40,
     )
 
