@@ -20,7 +20,7 @@ from lily_common.names import check_qualified_name
 QualifiedNamePath = Annotated[
     str,
     Path(
-        max_length=8192,
+        max_length=2048,
         description=(
             "The asset's qualified name, percent-encoded with its slashes (`/` as `%2F`). Plain slashes work too, "
             "but a plain last segment `lineage`, `incidents` or `history` names the sub-resource"
