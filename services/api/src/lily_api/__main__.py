@@ -37,6 +37,8 @@ def serve(
     """Answer HTTP until SIGTERM; then finish what is open and stop."""
     if limit_concurrency is not None:
         os.environ["LILY_MAX_CONCURRENCY"] = str(limit_concurrency)  # read by every worker
+    from lily_api.server import ProblemProtocol
+
     _configure()
     if migrate_first:
         _migrate("head")
@@ -49,7 +51,7 @@ def serve(
         port=port,
         workers=workers,
         loop="uvloop",
-        http="httptools",
+        http=ProblemProtocol,
         lifespan="on",
         access_log=False,
         log_config=None,

@@ -146,9 +146,9 @@ def _complete(operation: dict[str, Any], requirement: Requirement | None) -> Non
     parameters = operation.get("parameters", [])
     statuses = [503]
     if parameters or "requestBody" in operation:
-        statuses += [422]
+        statuses += [400, 422]
     if "requestBody" in operation:
-        statuses += [400, 413, 415]
+        statuses += [413, 415]
     if any(parameter["in"] == "path" for parameter in parameters):
         statuses += [404]
     if requirement is not None:
