@@ -133,19 +133,18 @@ class Benchmark:
 
     def behind(self, rate: int) -> Iterator[Row]:
         """Priority while bulk waits. The lake job is held still while the backlog is sent, so that it is all there."""
-        waiting: list[dict[str, int]] = []
 
         def measure() -> Observed:
             tenant, other = self._stack.new_tenant(), self._stack.new_tenant()
             with _held_still(self._stack.pid("lake")):
                 self._send_backlog(other.id, other.key)
             requests = plans.mixed(tenant.id, rate, self._seconds, bulk=False)
-            observed = self._runner.run(requests, tenant, stores=True)
-            waiting.append({"sent_before": self._backlog, "left_when_done": self._left(other.id)})
-            return observed
+            return self._runner.run(requests, tenant, stores=True, probe=lambda: self._left(other.id))
 
         observed, runs = quietest(measure)
-        yield store_row(f"mirror-{rate}-backlog", observed, runs, observed.mirror, {"backlog": waiting[-1]})
+        begun, ended = observed.probed
+        more = {"bulk_waiting": {"when_the_load_begins": begun, "when_it_ends": ended}}
+        yield store_row(f"mirror-{rate}-backlog", observed, runs, observed.mirror, more)
 
     def _send_backlog(self, tenant: str, key: str) -> None:
         plan, journal = self._folder / "backlog", self._folder / "backlog-journal"
@@ -155,7 +154,7 @@ class Benchmark:
         assert load.acked() >= len(read_plan(plan))
 
     def _left(self, tenant: str) -> int:
-        """Bulk changes that the mirror does not have yet, asked when the priority run has come to rest."""
+        """Bulk changes that the mirror does not have yet."""
         held = self._stack.mirror.database["assets"].count_documents({"tenant": tenant})
         return self._backlog - held
 

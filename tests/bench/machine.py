@@ -1,7 +1,9 @@
-"""What the machine did meanwhile: time stolen from each core by its neighbours, CPU time of our processes."""
+"""What the machine did meanwhile: time stolen from each core by its neighbours, CPU time of our processes and of others'."""
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,27 +13,38 @@ import psutil
 
 #: Above this share of a core's time, in percent, a latency figure says more of the neighbours than of us.
 NOISY = 5.0
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def _cores() -> dict[str, tuple[int, int]]:
-    """core -> (stolen, all) in ticks. `/proc/stat`: user nice system idle iowait irq softirq steal."""
+@dataclass(frozen=True)
+class _Core:
+    """One core's time since boot, in ticks."""
+
+    stolen: int
+    idle: int
+    total: int
+
+
+def _cores() -> dict[str, _Core]:
+    """By name. `/proc/stat`: user nice system idle iowait irq softirq steal."""
     cores = {}
     for line in Path("/proc/stat").read_text().splitlines():
         name, *values = line.split()
         if name.startswith("cpu") and name != "cpu":
             ticks = [int(value) for value in values[:8]]
-            cores[name] = (ticks[7], sum(ticks))
+            cores[name] = _Core(stolen=ticks[7], idle=ticks[3] + ticks[4], total=sum(ticks))
     return cores
 
 
-@dataclass
 class Steal:
-    """A context: afterwards `percent` holds the stolen share of each core over its time, in percent."""
+    """A context: afterwards `percent` holds the stolen share of each core over its time, in percent.
 
-    percent: dict[str, float]
+    `busy` is the CPU time that all processes of the machine used together, in seconds.
+    """
 
     def __init__(self) -> None:
-        self.percent = {}
+        self.percent: dict[str, float] = {}
+        self.busy = 0.0
 
     def __enter__(self) -> Steal:
         self._before = _cores()
@@ -40,9 +53,12 @@ class Steal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for core, (stolen, total) in _cores().items():
-            was_stolen, was_total = self._before[core]
-            self.percent[core] = round(100 * (stolen - was_stolen) / max(1, total - was_total), 2)
+        for name, core in _cores().items():
+            before = self._before[name]
+            total = core.total - before.total
+            stolen = core.stolen - before.stolen
+            self.percent[name] = round(100 * stolen / max(1, total), 2)
+            self.busy += (total - stolen - (core.idle - before.idle)) / _TICKS
 
     @property
     def noisy(self) -> bool:
@@ -74,3 +90,9 @@ class CpuByName:
 
     def seconds(self) -> dict[str, float]:
         return {name: round(cpu_seconds([pid]) - self._before[name], 2) for name, pid in self.pids.items()}
+
+
+def own_cpu_seconds() -> float:
+    """CPU time so far of this process and of its children, ended or not."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return cpu_seconds([os.getpid()]) + ended.ru_utime + ended.ru_stime

@@ -14,7 +14,7 @@ import orjson
 import psycopg
 
 from tests.bench.hops import Trace
-from tests.bench.machine import CpuByName, Steal
+from tests.bench.machine import CpuByName, Steal, own_cpu_seconds
 from tests.bench.plans import ATTACHED
 from tests.bench.watch import LakeWatch, MirrorWatch
 from tests.support.journal import Arrival, Request, lines, read_plan, write_plan
@@ -39,7 +39,9 @@ class Observed:
     tags: set[str]
     arrivals: list[Arrival]
     steal: Steal
+    #: CPU seconds by component while the load ran; `load and receiver` are ours, `others` is what else ran here.
     cpu: dict[str, float]
+    probed: tuple[int, int] = (0, 0)
     mirror: dict[str, int] = field(default_factory=dict)
     lake: dict[str, int] = field(default_factory=dict)
     kafka: dict[str, int] = field(default_factory=dict)
@@ -91,8 +93,18 @@ class Runner:
         self._stack, self._folder = stack, folder
         self._count = 0
 
-    def run(self, requests: Iterable[Request], tenant: Tenant, *, stores: bool) -> Observed:
-        """Send the plan and wait until all of it has arrived, or SETTLE seconds have passed."""
+    def run(
+        self,
+        requests: Iterable[Request],
+        tenant: Tenant,
+        *,
+        stores: bool,
+        probe: Callable[[], int] = lambda: 0,
+    ) -> Observed:
+        """Send the plan and wait until all of it has arrived, or SETTLE seconds have passed.
+
+        `probe` is asked when the load begins and when its last request is answered.
+        """
         self._count += 1
         plan, journal = self._folder / f"plan-{self._count}", self._folder / f"load-{self._count}"
         write_plan(plan, requests)
@@ -105,10 +117,15 @@ class Runner:
             tenant.subscribe("bench", receiver, types=[ATTACHED])
             mirror, lake = self._watchers(tenant, closing) if stores else (None, None)
             cpu = CpuByName(self._stack.pids())
+            begun = probe()
             cpu.start()
+            own = own_cpu_seconds()
             with Steal() as steal, self._load(plan, journal, tenant) as load:
                 load.wait(600)
             used = cpu.seconds()
+            used["load and receiver"] = round(own_cpu_seconds() - own, 2)
+            used["others"] = round(max(0.0, steal.busy - sum(used.values())), 2)
+            probed = (begun, probe())
             assets = {asset_of(event) for event in events}
             self._settle(
                 lambda: len({a.body["id"] for a in receiver.arrivals(tenant.path("bench"))}) >= len(tags)
@@ -120,7 +137,7 @@ class Runner:
             arrivals = receiver.arrivals(tenant.path("bench"))
         due, acked = self._read_journal(planned, journal)
         names = {event["id"]: asset_of(event) for event in events}
-        observed = Observed(due, acked, names, tags & acked.keys(), arrivals, steal, used)
+        observed = Observed(due, acked, names, tags & acked.keys(), arrivals, steal, used, probed)
         if mirror is not None and lake is not None:
             observed.mirror, observed.lake = mirror.seen, lake.assets(tenant.id)
         self._read_topics(observed, starts)
