@@ -32,6 +32,14 @@ create table payments (
 comment on table payments is 'One row per payment; an order may be paid in parts';
 comment on column payments.amount is 'In euros';
 
+create table marts.daily_revenue (
+    day date,
+    country text,
+    revenue numeric(22, 2)
+);
+comment on table marts.daily_revenue is 'What was earned, by day and country; rewritten every night';
+comment on column marts.daily_revenue.revenue is 'In euros, without returned orders';
+
 create view open_orders as
     select order_id, customer_id, ordered_at from orders where status = 'open';
 

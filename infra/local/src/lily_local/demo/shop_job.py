@@ -1,7 +1,7 @@
 """The shop's nightly Spark SQL job: customers, orders, payments -> two marts. It knows nothing of Lily.
 
 What reports its lineage is the OpenLineage listener that its starter puts into the Spark properties.
-Environment: SHOP_JDBC_URL, SHOP_USER, SHOP_PASSWORD, SHOP_MARTS (a folder). Prints one JSON line: rows by mart.
+Environment: SHOP_JDBC_URL, SHOP_USER, SHOP_PASSWORD, SHOP_MARTS (a folder). Prints one JSON line: the marts.
 """
 
 from __future__ import annotations
