@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from tests.support.spark import end
 
 from lily_local import jars
 from lily_spark import session
@@ -29,7 +30,7 @@ def spark() -> Iterator[SparkSession]:
     settings = SparkSettings.model_validate({"LILY_SPARK_JARS": jars.paths("spark")})
     built = session.build(settings, session.App("compaction-test", heap="768m", slots=3, lake=True))
     yield built
-    built.stop()
+    end(built)
 
 
 @pytest.fixture

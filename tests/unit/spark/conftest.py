@@ -1,4 +1,4 @@
-"""One local session for every test of the transforms: no jars, no cluster."""
+"""A local session for the tests of the transforms: no jars, no cluster."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.support.spark import end
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[1]")
@@ -21,4 +22,4 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     yield session
-    session.stop()
+    end(session)

@@ -67,7 +67,7 @@ def _command(context: Context) -> list[str]:
 
 
 def _ready(context: Context) -> bool:
-    """Whether the S3 door answers and the bucket is there; makes it (a folder of the filer) if not."""
+    """Whether objects can be read and the bucket is there; makes it (a folder of the filer) if not."""
     if not http_ok(context.config.port("s3"), "/healthz"):
         return False
     filer = context.config.port("s3-filer")
@@ -75,6 +75,12 @@ def _ready(context: Context) -> bool:
         return False
     import httpx  # slow to load, and the commands load this module
 
+    # Started again, the door opens seconds before the volumes are known, and what they hold cannot be read until then.
+    topology = httpx.get(
+        f"http://{HOST}:{context.config.port('s3-master')}/dir/status", timeout=5, trust_env=False
+    )
+    if topology.status_code != 200 or not topology.json().get("Topology", {}).get("Max"):
+        return False
     bucket = f"http://{HOST}:{filer}/buckets/{BUCKET}/"
     if httpx.head(bucket, timeout=5, trust_env=False).status_code == 200:
         return True
