@@ -16,6 +16,7 @@ from tests.support.spark import end
 from lily_local import jars
 from lily_spark import session
 from lily_spark.config import SparkSettings
+from lily_spark.layered import assets
 from lily_spark.sinks.layers import UpdatesLayer
 from lily_spark.tables import ASSETS, open_table
 from lily_spark.transforms.latest import registers_latest
@@ -65,7 +66,7 @@ def _held(spark: SparkSession, settings: SparkSettings) -> dict[str, str]:
 
 
 def test_compaction_runs_beside_appends_and_readers(spark: SparkSession, settings: SparkSettings) -> None:
-    updates = UpdatesLayer(settings)
+    updates = UpdatesLayer(settings, assets(settings))
     expected: dict[str, str] = {}
     rounds, done = 12, threading.Event()
     failures: list[BaseException] = []
@@ -102,7 +103,7 @@ def test_compaction_runs_beside_appends_and_readers(spark: SparkSession, setting
 def test_followers_of_the_table_see_each_append_once_and_no_compaction(
     spark: SparkSession, settings: SparkSettings
 ) -> None:
-    updates = UpdatesLayer(settings)
+    updates = UpdatesLayer(settings, assets(settings))
     updates.append(_rows(1))
     updates.append(_rows(1))
     compact(spark, settings, updates)
@@ -114,7 +115,7 @@ def test_followers_of_the_table_see_each_append_once_and_no_compaction(
 
 
 def test_nothing_to_do_makes_no_commit(spark: SparkSession, settings: SparkSettings) -> None:
-    updates = UpdatesLayer(settings)
+    updates = UpdatesLayer(settings, assets(settings))
     updates.append(_rows(1))
     compact(spark, settings, updates)
     version = open_table(ASSETS, settings).version()
@@ -123,8 +124,8 @@ def test_nothing_to_do_makes_no_commit(spark: SparkSession, settings: SparkSetti
 
 
 def test_a_restart_takes_up_the_rounds_of_before(spark: SparkSession, settings: SparkSettings) -> None:
-    UpdatesLayer(settings).append(_rows(1))
-    updates = UpdatesLayer(settings)
+    UpdatesLayer(settings, assets(settings)).append(_rows(1))
+    updates = UpdatesLayer(settings, assets(settings))
     updates.append(_rows(2))
     assert compact(spark, settings, updates)["rounds"] == 2
     assert len(_held(spark, settings)) == len(
@@ -133,7 +134,7 @@ def test_a_restart_takes_up_the_rounds_of_before(spark: SparkSession, settings: 
 
 
 def test_old_graves_are_cleared_and_young_ones_stay(spark: SparkSession, settings: SparkSettings) -> None:
-    updates = UpdatesLayer(settings)
+    updates = UpdatesLayer(settings, assets(settings))
     long_ago = datetime.now(UTC) - timedelta(days=settings.tombstone_days + 1)
     updates.append(_rows(1, accepted=long_ago))
     updates.append(_rows(4, register="deleted", accepted=long_ago))

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lily_spark.tables import ASSETS, EVENTS
+from lily_spark.tables import EVENTS
 from lily_spark.transforms.arrow import bronze_rows, in_kafka_order, silver_rows, split
+from lily_spark.transforms.registers import COLUMNS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -76,10 +77,9 @@ def test_of_each_register_the_greatest_version_of_the_batch_is_kept() -> None:
             row(id="5", version="9", registers=[]),
         )
     )
-    assert rows.schema.names == ASSETS.columns
+    assert rows.schema.names == list(COLUMNS)
     kept = {(r["subject"], r["register"], r["event_id"], r["data"]) for r in rows.to_pylist()}
     assert kept == {("a", "x", "3", "three"), ("a", "y", "1", "one"), ("other", "x", "4", "{}")}
-    assert set(rows["layer"].to_pylist()) == {"updates"}
 
 
 def test_versions_compare_as_bytes() -> None:

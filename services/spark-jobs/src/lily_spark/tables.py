@@ -31,7 +31,7 @@ class Table:
         return list(self.schema.names)
 
 
-_COMMON = {
+COMMON_PROPERTIES = {
     # Every commit of a stream is small: a checkpoint of the log each ten of them would be the dearer.
     "delta.checkpointInterval": "100",
     # Readers other than Spark (deltalake, DuckDB) must read every table.
@@ -63,7 +63,7 @@ EVENTS = Table(
     ),
     ("date", "tenant"),
     ("id", "source", "type", "subject", "time", "accepted_time", "version"),
-    _COMMON,
+    COMMON_PROPERTIES,
 )
 #: Every request as it came, at least once.
 RAW = Table(
@@ -81,10 +81,8 @@ RAW = Table(
     ),
     ("date", "tenant"),
     ("request_id", "received_time"),
-    _COMMON,
+    COMMON_PROPERTIES,
 )
-#: Bucket of rows in the updates layer, which is not bucketed: one small file per append, whatever it holds.
-NO_BUCKET = -1
 #: The newest value of each register: an `updates` layer of small appends over a `primary` layer in static hash
 #: buckets of (tenant, subject). A register may stand in both, and more than once in `updates`: the greatest version
 #: is the one that holds. Read it through `assets_latest`.
@@ -108,7 +106,7 @@ ASSETS = Table(
     ),
     ("layer", "bucket"),
     ("tenant", "subject", "register", "version", "accepted_time"),
-    _COMMON | {"delta.enableChangeDataFeed": "true"},
+    COMMON_PROPERTIES | {"delta.enableChangeDataFeed": "true"},
 )
 ALL = (EVENTS, RAW, ASSETS)
 
@@ -136,6 +134,7 @@ def open_table(table: Table, settings: Settings) -> DeltaTable:
         partition_by=list(table.partitions),
         configuration={**table.properties, "delta.dataSkippingStatsColumns": ",".join(table.stats)},
         storage_options=storage_options(settings),
+        raise_if_key_not_exists=False,  # properties of our own stand beside Delta's
     )
 
 

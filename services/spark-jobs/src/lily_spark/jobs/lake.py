@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from lily_common.events import BULK_TOPIC, PRIORITY_TOPIC, RAW_TOPIC
-from lily_spark import tables
+from lily_spark import layered, tables
 from lily_spark.config import SparkSettings
 from lily_spark.jobs import events, mirror, raw
 from lily_spark.runtime.app import Application, run
@@ -31,7 +31,7 @@ def wire(app: Application) -> None:
     settings = app.settings
     for table in tables.ALL:
         tables.open_table(table, settings)
-    updates = UpdatesLayer(settings)
+    updates = UpdatesLayer(settings, layered.assets(settings))
     sink = EventSink(settings, updates)
     upkeep = Upkeep(app.spark, settings, updates)
     mirror.add(app)

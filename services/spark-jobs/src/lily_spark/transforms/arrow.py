@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lily_spark.tables import ASSETS, EVENTS, NO_BUCKET
-from lily_spark.transforms.registers import KEY
+from lily_spark.tables import EVENTS
+from lily_spark.transforms.registers import COLUMNS, KEY
 
 
 def split(batch: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -26,14 +26,11 @@ def bronze_rows(events: pa.Table) -> pa.Table:
 
 
 def silver_rows(events: pa.Table) -> pa.Table:
-    """Rows of silver.assets' updates layer: of each register that the batch writes, the greatest version."""
+    """Rows of silver.assets, without layer and bucket: of each register that the batch writes, the greatest version."""
     events = events.combine_chunks()
     row = pc.list_parent_indices(events["registers"])
     rows = events.take(row).append_column("register", pc.list_flatten(events["registers"]))
     newest = rows.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
     newest = newest.select([*KEY, "version", "row"]).sort_by([("version", "descending")])
     first = newest.group_by(list(KEY), use_threads=False).aggregate([("row", "first")])
-    rows = rows.take(first["row_first"]).rename_columns({"id": "event_id"})
-    layer = pa.array(["updates"] * rows.num_rows, pa.string())
-    bucket = pa.array([NO_BUCKET] * rows.num_rows, pa.int32())
-    return rows.append_column("layer", layer).append_column("bucket", bucket).select(ASSETS.columns)
+    return rows.take(first["row_first"]).rename_columns({"id": "event_id"}).select(list(COLUMNS))

@@ -1,0 +1,1 @@
+"""Change data of databases (Debezium's form) as lake tables: one layered table for each source table."""

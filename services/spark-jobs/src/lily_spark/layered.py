@@ -1,0 +1,61 @@
+"""Tables of two layers: an `updates` layer of small appends over a `primary` layer in static hash buckets.
+
+A row may stand in both layers, and more than once in `updates`; `current` makes of them the one that holds. A bucket
+is one file (several when it outgrows one), so that a compaction rewrites just the files whose keys have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lily_spark.config import SparkSettings
+from lily_spark.tables import ASSETS, Table
+from lily_spark.transforms.registers import newest, without_buried
+
+UPDATES, PRIMARY = "updates", "primary"
+
+
+@dataclass(frozen=True)
+class Layered:
+    """How one table is layered.
+
+    `hashed` are the columns whose hash is the bucket: all rows of one key must agree in them. `sort` orders a file.
+    `current` takes rows of both layers and returns the one row of each key that holds, without what has had its day;
+    it need not return the columns `layer` and `bucket`, which are named here as a table's own columns may be called so.
+    """
+
+    table: Table
+    hashed: tuple[str, ...]
+    sort: tuple[str, ...]
+    buckets: int
+    current: Callable[[DataFrame], DataFrame]
+    layer: str = "__layer"
+    bucket: str = "__bucket"
+
+    def placed(self, rows: DataFrame) -> DataFrame:
+        """`rows` as rows of the primary layer: each in the static hash bucket of its key."""
+        number = F.pmod(F.xxhash64(*self.hashed), F.lit(self.buckets)).cast("int")
+        placed = rows.withColumn(self.layer, F.lit(PRIMARY)).withColumn(self.bucket, number)
+        return placed.select(*self.table.columns)
+
+
+def assets(settings: SparkSettings) -> Layered:
+    """silver.assets."""
+
+    def current(rows: DataFrame) -> DataFrame:
+        return without_buried(newest(rows), datetime.now(UTC) - timedelta(days=settings.tombstone_days))
+
+    return Layered(
+        ASSETS,
+        hashed=("tenant", "subject"),
+        sort=("tenant", "subject", "register"),
+        buckets=settings.silver_buckets,
+        current=current,
+        layer="layer",
+        bucket="bucket",
+    )
