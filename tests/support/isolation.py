@@ -125,13 +125,18 @@ class Makers:
         return (await self._post("/v1/commands", {"command": "rebuild_mirror"}))["id"]
 
     async def qualified_name(self) -> str:
-        """An asset; ready when it can be read."""
+        """An asset; ready when it can be read, the lake's part of it too."""
         name = f"postgres://isolation:5432/{secrets.token_hex(6)}"
         core = {"qualified_name": name, "asset_type": "table", "description": "mine"}
         await self._post("/v1/events", [_event("asset.upserted", core)])
         deadline = time.monotonic() + 90
         path = f"/v1/assets/{quote(name, safe='')}"
         while (answer := await self._client.get(path, headers=self._operator)).status_code != 200:
+            assert time.monotonic() < deadline, answer.text
+            await asyncio.sleep(0.1)
+        while not (answer := await self._client.get(f"{path}/history", headers=self._operator)).json()[
+            "items"
+        ]:
             assert time.monotonic() < deadline, answer.text
             await asyncio.sleep(0.1)
         return name

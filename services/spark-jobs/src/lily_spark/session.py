@@ -89,6 +89,9 @@ def _jvm(settings: SparkSettings, app: App) -> dict[str, str]:
         "-XX:+UseSerialGC",
         # The first compiler only: a cold JVM is at speed sooner, and the code cache stays small.
         "-XX:TieredStopAtLevel=1",
+        # That alone would get 48 MB of code cache. Spark's generated classes fill it within minutes, and a JVM whose
+        # cache is full stops compiling: a compaction then takes ten times as long. What is not used costs nothing.
+        "-XX:ReservedCodeCacheSize=192m",
         "-Xss768k",
         "-XX:MaxDirectMemorySize=128m",
         "-XX:+ExitOnOutOfMemoryError",
@@ -156,4 +159,9 @@ def _s3a(settings: SparkSettings) -> dict[str, str]:
         "spark.hadoop.fs.s3a.connection.maximum": "32",
         "spark.hadoop.fs.s3a.change.detection.mode": "none",
         "spark.hadoop.fs.s3a.directory.operations.purge.uploads": "false",
+        # The SDK's attempts times Hadoop's own retries: as set by default, a store that was away for a second could
+        # hold an operation for minutes. Whatever gives up here is begun again by who asked for it.
+        "spark.hadoop.fs.s3a.attempts.maximum": "3",
+        "spark.hadoop.fs.s3a.retry.limit": "4",
+        "spark.hadoop.fs.s3a.retry.interval": "250ms",
     }
