@@ -27,6 +27,7 @@ class Layered:
     `hashed` are the columns whose hash is the bucket: all rows of one key must agree in them. `sort` orders a file.
     `current` takes rows of both layers and returns the one row of each key that holds, without what has had its day;
     it need not return the columns `layer` and `bucket`, which are named here as a table's own columns may be called so.
+    Buckets are numbered from `first_bucket` on.
     """
 
     table: Table
@@ -36,10 +37,12 @@ class Layered:
     current: Callable[[DataFrame], DataFrame]
     layer: str = "__layer"
     bucket: str = "__bucket"
+    first_bucket: int = 0
 
     def placed(self, rows: DataFrame) -> DataFrame:
         """`rows` as rows of the primary layer: each in the static hash bucket of its key."""
-        number = F.pmod(F.xxhash64(*self.hashed), F.lit(self.buckets)).cast("int")
+        columns = [F.col("`" + name.replace("`", "``") + "`") for name in self.hashed]
+        number = (F.pmod(F.xxhash64(*columns), F.lit(self.buckets)) + self.first_bucket).cast("int")
         placed = rows.withColumn(self.layer, F.lit(PRIMARY)).withColumn(self.bucket, number)
         return placed.select(*self.table.columns)
 

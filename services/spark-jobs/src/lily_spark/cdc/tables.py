@@ -1,18 +1,18 @@
 """The lake tables of change data: the source's columns, what Lily adds to a row, and the rule for the row that holds.
 
-A table carries its primary key and its number of buckets as properties, so that any reader and any later process
-finds them with it. Added columns begin with `__`, as Debezium's own do when it flattens an event.
+A table carries its primary key as a property, so that any reader and any later process finds it with the table.
+Added columns begin with `__`, as Debezium's own do when it flattens an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
 from lily_spark.layered import Layered
 from lily_spark.tables import COMMON_PROPERTIES, Table
@@ -20,7 +20,8 @@ from lily_spark.tables import COMMON_PROPERTIES, Table
 KEY_PROPERTY, BUCKETS_PROPERTY = "lily.key", "lily.buckets"
 
 #: What stands in a row beside the source's columns. `__version` orders the rows of one key as bytes: log position,
-#: then offset, zero-padded. `__unavailable` names the columns whose value the source did not send (unchanged TOAST).
+#: then offset, zero-padded. `__unavailable` names the columns whose value the source did not send (unchanged TOAST)
+#: and that no older row known so far has; `__known` says of columns whose value is that of an older row, of which version.
 ADDED = pa.schema(
     {
         "__version": pa.string(),
@@ -29,21 +30,36 @@ ADDED = pa.schema(
         "__source_time": pa.timestamp("us", "UTC"),
         "__time": pa.timestamp("us", "UTC"),
         "__unavailable": pa.list_(pa.string()),
+        "__known": pa.map_(pa.string(), pa.string()),
         "__layer": pa.string(),
         "__bucket": pa.int32(),
     }
 )
+_LACKING = ("__unavailable", "__known")
+_PLACE = ("__layer", "__bucket")
+#: What `latest` leaves out.
+HIDDEN = ("__op", "__deleted", "__time", *_LACKING, *_PLACE)
 
 
 def row_table(
-    name: str, key: Sequence[str], columns: pa.Schema, *, buckets: int, tombstone_days: float = 30
+    name: str,
+    key: Sequence[str],
+    columns: Iterable[pa.Field],
+    *,
+    buckets: int,
+    tombstone_days: float = 30,
 ) -> Layered:
-    """The layered table `name` (a path in the lake) with the source's `columns`, of which `key` is the primary key."""
+    """The layered table `name` (a path in the lake) with the source's `columns`, of which `key` is the primary key.
+
+    `buckets` is taken up to a power of two, N; they are numbered from N to 2N - 1. The numbers so tell how many buckets
+    there are, and the one commit that doubles them needs to change nothing else.
+    """
+    buckets = 1 << (max(1, buckets) - 1).bit_length()
     table = Table(
         name,
         pa.schema([*columns, *ADDED]),
-        ("__layer", "__bucket"),
-        (*key, "__version", "__time"),
+        _PLACE,
+        (*(column for column in key if column.isidentifier()), "__version", "__time"),
         COMMON_PROPERTIES
         | {
             "delta.enableChangeDataFeed": "true",
@@ -56,50 +72,74 @@ def row_table(
         grave = datetime.now(UTC) - timedelta(days=tombstone_days)
         return newest(rows, key).where(~(F.col("__deleted") & (F.col("__time") < F.lit(grave))))
 
-    return Layered(table, hashed=tuple(key), sort=tuple(key), buckets=buckets, current=current)
+    return Layered(
+        table, hashed=tuple(key), sort=tuple(key), buckets=buckets, current=current, first_bucket=buckets
+    )
 
 
 def newest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """Of each key the row with the greatest version; a value that it lacks is that of the newest row which has it.
 
     Deleted keys stay, as rows with `__deleted`: a row that comes late brings nothing back. Layer and bucket go.
-    `__unavailable` names what no row of the key has.
+    Since a value that is filled in keeps the version of the row it is from (`__known`), the rows of a key may be folded
+    in any order, in any groups and again: the end is the same.
     """
-    left_out = (*key, "__unavailable", "__layer", "__bucket")
+    left_out = (*key, *_LACKING, *_PLACE)
     fields = [field for field in rows.schema.fields if field.name not in left_out]
-    # Only large values are ever left out of an event, and those are text or bytes.
-    large = [
-        field.name
-        for field in fields
-        if isinstance(field.dataType, StringType | BinaryType) and field.name not in ADDED.names
-    ]
-    lacking = F.coalesce(F.col("__unavailable"), F.array().cast("array<string>"))
+    names = [field.name for field in fields]
+    large = [field.name for field in fields if may_lack(field.name, field.dataType)]
     known = [
-        F.max_by(
-            F.struct(F.col(_quoted(name)).alias("value")),
-            F.when(~F.array_contains(lacking, name), F.col("__version")),
-        ).alias(f"__known_{name}")
-        for name in large
+        F.expr(
+            f"max_by(struct({quoted(name)} AS value, {_known_version(name)} AS version), {_known_version(name)})"
+        ).alias(f"__k{place}")
+        for place, name in enumerate(large)
     ]
-    whole = F.max_by(F.struct(*(F.col(_quoted(field.name)) for field in fields)), "__version")
-    grouped = rows.groupBy(*map(_quoted, key)).agg(whole.alias("__whole"), *known)
-    values = [
-        F.col(_quoted(f"__known_{field.name}"))["value"].alias(field.name)
-        if field.name in large
-        else F.col("__whole")[field.name].alias(field.name)
-        for field in fields
+    whole = F.expr(f"max_by(struct({', '.join(map(quoted, names))}), __version)").alias("__whole")
+    value = {name: f"__whole.{quoted(name)}" for name in names} | {
+        name: f"__k{place}.value" for place, name in enumerate(large)
+    }
+    lacking = [f"IF(__k{place} IS NULL, {literal(name)}, NULL)" for place, name in enumerate(large)]
+    older = [
+        f"IF(__k{place}.version < __whole.__version, struct({literal(name)} AS k, __k{place}.version AS v), NULL)"
+        for place, name in enumerate(large)
     ]
-    unknown = [F.when(F.col(_quoted(f"__known_{name}")).isNull(), F.lit(name)) for name in large]
-    names = F.array_compact(F.array(*unknown)) if unknown else F.array().cast("array<string>")
-    return grouped.select(*map(_quoted, key), *values, names.alias("__unavailable"))
+    return (
+        rows.groupBy(*map(quoted, key))
+        .agg(whole, *known)
+        .selectExpr(
+            *map(quoted, key),
+            *(f"{value[name]} AS {quoted(name)}" for name in names),
+            f"array_compact(CAST(array({', '.join(lacking)}) AS array<string>)) AS __unavailable",
+            f"map_from_entries(array_compact(CAST(array({', '.join(older)}) AS array<struct<k: string, v: string>>)))"
+            " AS __known",
+        )
+    )
 
 
 def latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """What readers see: the source's columns of the rows that are there now, with `__version` and `__source_time`."""
     current = newest(rows, key).where("NOT __deleted")
-    hidden = ("__op", "__deleted", "__time", "__unavailable")
-    return current.select(*(_quoted(name) for name in current.columns if name not in hidden))
+    return current.select(*(quoted(name) for name in current.columns if name not in HIDDEN))
 
 
-def _quoted(name: str) -> str:
+def may_lack(name: str, kind: DataType) -> bool:
+    """Whether a source may leave this column out of an event: only large values are, and those are of these types."""
+    large = isinstance(kind, StringType | BinaryType | ArrayType | MapType | StructType)
+    return large and name not in ADDED.names
+
+
+def _known_version(name: str) -> str:
+    """The version that this column's value is of; null where the row lacks it."""
+    lacks = f"array_contains(__unavailable, {literal(name)})"
+    return f"IF(coalesce({lacks}, false), NULL, coalesce(__known[{literal(name)}], __version))"
+
+
+def quoted(name: str) -> str:
+    """`name` as an identifier in Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """`text` as a string literal in Spark SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -29,13 +29,20 @@ class UpdatesLayer:
         self._files = 0
 
     def append(self, rows: pa.Table, transaction: tuple[str, int] | None = None) -> None:
-        """Commit `rows` (their layer and bucket are set here); none: no commit. `transaction` as `Appender` has it."""
+        """Commit `rows` (their layer and bucket are set here); none: no commit. `transaction` as `Appender` has it.
+
+        A column that `rows` have not is null in all of them.
+        """
         if not rows.num_rows:
             return
         with self._lock:
             rows = _with(rows, self.layered.layer, pa.array([UPDATES] * rows.num_rows, pa.string()))
             number = pa.array([-self._round] * rows.num_rows, pa.int32())
-            self._appender.append(_with(rows, self.layered.bucket, number), transaction)
+            rows = _with(rows, self.layered.bucket, number)
+            for field in self.layered.table.schema:
+                if field.name not in rows.column_names:
+                    rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+            self._appender.append(rows, transaction)
             self._files += 1
 
     @property
