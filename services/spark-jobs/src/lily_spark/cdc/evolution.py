@@ -78,6 +78,17 @@ def _decimal(*kinds: pa.DataType) -> pa.DataType | None:
     return pa.decimal128(whole + scale, scale) if whole + scale <= _MAX_PRECISION else None
 
 
+def plain(kind: pa.DataType) -> pa.DataType:
+    """`kind` with the member names that pyarrow itself gives, so that equal types compare equal."""
+    if pa.types.is_list(kind):
+        return pa.list_(plain(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(plain(kind.key_type), plain(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(member.name, plain(member.type)) for member in kind])
+    return kind
+
+
 def ddl(kind: pa.DataType) -> str:
     """The type in Spark SQL."""
     if pa.types.is_decimal(kind):

@@ -9,13 +9,25 @@ conflict.
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import dataclass
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from lily_spark.config import SparkSettings
 from lily_spark.layered import UPDATES, Layered
 from lily_spark.sinks.delta import Appender
 from lily_spark.tables import open_table
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What the updates layer holds that no compaction has taken. `since` is of `time.monotonic`, None when nothing waits."""
+
+    files: int = 0
+    bytes: int = 0
+    since: float | None = None
 
 
 class UpdatesLayer:
@@ -25,8 +37,15 @@ class UpdatesLayer:
         self.layered = layered
         self._appender = Appender(layered.table, settings)
         self._lock = threading.Lock()
-        self._round = 1 + max(rounds(settings, layered), default=0)
+        held = files(open_table(layered.table, settings), layered)
+        rounds = [file for file in held if file.layer == UPDATES]
+        self._round = 1 + max((-file.bucket for file in rounds), default=0)
         self._files = 0
+        self._waiting = (
+            Waiting(len(rounds), sum(file.bytes for file in rounds), time.monotonic())
+            if rounds
+            else Waiting()
+        )
 
     def append(self, rows: pa.Table, transaction: tuple[str, int] | None = None) -> None:
         """Commit `rows` (their layer and bucket are set here); none: no commit. `transaction` as `Appender` has it.
@@ -44,11 +63,20 @@ class UpdatesLayer:
                     rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
             self._appender.append(rows, transaction)
             self._files += 1
+            waiting = self._waiting
+            self._waiting = Waiting(
+                waiting.files + 1, waiting.bytes + rows.nbytes, waiting.since or time.monotonic()
+            )
 
     @property
     def files(self) -> int:
         """Commits in the open round."""
         return self._files
+
+    @property
+    def waiting(self) -> Waiting:
+        """What a compaction would take now, rounds of an earlier process included; bytes are those in memory."""
+        return self._waiting
 
     def close_round(self) -> int:
         """Open the next round; returns the number of the one that is closed now: nothing is added to it any more."""
@@ -56,7 +84,27 @@ class UpdatesLayer:
             closed = self._round
             self._round += 1
             self._files = 0
+            self._waiting = Waiting()
             return closed
+
+
+@dataclass(frozen=True)
+class File:
+    """One data file of a layered table."""
+
+    layer: str
+    bucket: int
+    bytes: int
+
+
+def files(table: DeltaTable, layered: Layered) -> list[File]:
+    """The files of the table as it was opened."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    columns = (
+        actions[name].to_pylist()
+        for name in (f"partition.{layered.layer}", f"partition.{layered.bucket}", "size_bytes")
+    )
+    return [File(str(layer), int(bucket), int(size)) for layer, bucket, size in zip(*columns, strict=True)]
 
 
 def rounds(settings: SparkSettings, layered: Layered) -> set[int]:
