@@ -214,7 +214,11 @@ NOTICES_TOPIC: Final = "lily.notices"
 COMMANDS_TOPIC: Final = "lily.commands"
 COMMAND_RESULTS_TOPIC: Final = "lily.command-results"
 TENANTS_TOPIC: Final = "lily.tenants"
+TABLES_TOPIC: Final = "lily.tables"
+TABLE_REFRESHES_TOPIC: Final = "lily.table-refreshes"
+CDC_SOURCES_TOPIC: Final = "lily.cdc-sources"
 DLQ_CHANGES_TOPIC: Final = "lily.dlq.changes"
+DLQ_CDC_TOPIC: Final = "lily.dlq.cdc"
 DLQ_DELIVERIES_TOPIC: Final = "lily.dlq.deliveries"
 
 

@@ -39,6 +39,9 @@ STREAM_LAG = Gauge("lily_stream_lag_messages", "Messages behind", ["query"])
 STREAM_RESTARTS = Counter("lily_stream_restarts_total", "Query restarts", ["query"])
 #: Upkeep operations on lake tables.
 UPKEEP_SECONDS = Histogram("lily_upkeep_seconds", "Upkeep time", ["table", "operation"], buckets=_SECONDS)
+#: Data files of a lake table, and their bytes, as of its last upkeep.
+TABLE_FILES = Gauge("lily_table_files", "Data files of a lake table", ["table"])
+TABLE_BYTES = Gauge("lily_table_bytes", "Bytes of a lake table's data files", ["table"])
 
 #: Notices read by egress (each event arrives twice by design).
 NOTICES = Counter(

@@ -43,8 +43,43 @@ class SparkSettings(Settings):
     compact_files: int = Field(
         400, alias="LILY_COMPACT_FILES", ge=1, description="Compact earlier when this many update files wait"
     )
+    compact_bytes: int = Field(
+        128 * 1024 * 1024,
+        alias="LILY_COMPACT_BYTES",
+        ge=1,
+        description="Or when they hold so much, in memory",
+    )
+    cdc_trigger_ms: int = Field(1000, alias="LILY_CDC_TRIGGER_MS", ge=0)
+    cdc_rows_per_batch: int = Field(
+        10_000, alias="LILY_CDC_ROWS_PER_BATCH", ge=1, description="Bound on rows of change data in a batch"
+    )
+    cdc_buckets: int = Field(
+        4, alias="LILY_CDC_BUCKETS", ge=1, description="Buckets of a new table of change data"
+    )
+    cdc_bucket_bytes: int = Field(
+        64 * 1024 * 1024,
+        alias="LILY_CDC_BUCKET_BYTES",
+        ge=1,
+        description="A table's buckets are doubled when their files are larger than this on average",
+    )
     optimize_seconds: int = Field(
         900, alias="LILY_OPTIMIZE_SECONDS", ge=1, description="Merge small files of append-only tables"
+    )
+
+    housekeeping_seconds: int = Field(
+        3600, alias="LILY_HOUSEKEEPING_SECONDS", ge=1, description="Each table's VACUUM and log clean-up"
+    )
+    vacuum_days: float = Field(
+        7,
+        alias="LILY_VACUUM_DAYS",
+        ge=0,
+        description="Days that files which no version needs any longer stay",
+    )
+    log_days: int = Field(
+        30,
+        alias="LILY_LOG_DAYS",
+        ge=1,
+        description="Days of a new table's log: how far back its versions can be named",
     )
 
     def checkpoint(self, *parts: str) -> Path:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lily_common.config import Settings
+from lily_spark.config import SparkSettings
 
 
 @dataclass(frozen=True)
@@ -125,14 +126,18 @@ def storage_options(settings: Settings) -> dict[str, str]:
     }
 
 
-def open_table(table: Table, settings: Settings) -> DeltaTable:
+def open_table(table: Table, settings: SparkSettings) -> DeltaTable:
     """The table for the deltalake library, created first when it is missing."""
     return DeltaTable.create(
         table.uri(settings).replace("s3a://", "s3://", 1),
         schema=table.schema,
         mode="ignore",
         partition_by=list(table.partitions),
-        configuration={**table.properties, "delta.dataSkippingStatsColumns": ",".join(table.stats)},
+        configuration={
+            **table.properties,
+            "delta.dataSkippingStatsColumns": ",".join(table.stats),
+            "delta.logRetentionDuration": f"interval {settings.log_days} days",
+        },
         storage_options=storage_options(settings),
         raise_if_key_not_exists=False,  # properties of our own stand beside Delta's
     )

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from lily_common.logs import get_logger
 from lily_spark.cdc.evolution import plain
-from lily_spark.cdc.rewrite import widen
+from lily_spark.cdc.rewrite import rebucket, widen
 from lily_spark.cdc.tables import ADDED, BUCKETS_PROPERTY, KEY_PROPERTY, row_table
 from lily_spark.cdc.topics import FOLDER, Capture
 from lily_spark.config import SparkSettings
@@ -33,10 +33,6 @@ class CdcTable:
     def __init__(self, settings: SparkSettings, capture: Capture, layered: Layered) -> None:
         self.capture = capture
         self.lock = threading.Lock()
-        self.use(settings, layered)
-
-    def use(self, settings: SparkSettings, layered: Layered) -> None:
-        """Go on with other columns or buckets, which the table has already."""
         self.updates = UpdatesLayer(settings, layered)
 
     @property
@@ -67,7 +63,7 @@ class CdcTables:
         with self._lock:
             found = self._open.get(capture.topic)
             if found is None:
-                layered = _stored(capture, self._settings)
+                layered = stored(capture.path, self._settings)
                 if layered is None:
                     return None
                 found = self._open[capture.topic] = CdcTable(self._settings, capture, layered)
@@ -87,7 +83,7 @@ class CdcTables:
             columns = (*table.columns, *added)
             opened = open_table(table.layered.table, self._settings)
             opened.alter.add_columns(Schema.from_arrow(pa.schema(added)).fields)
-            table.use(self._settings, self._again(table, columns))
+            table.updates.change(self._again(table, columns))
         log.info("columns added", table=table.capture.path, columns=[field.name for field in added])
 
     def widen(self, table: CdcTable, columns: Sequence[pa.Field]) -> None:
@@ -95,8 +91,17 @@ class CdcTables:
         with table.lock:
             wider = self._again(table, columns)
             widen(self._spark, self._settings, wider)
-            table.use(self._settings, wider)
+            table.updates.change(wider)
+            table.updates.emptied()
         log.info("columns widened", table=table.capture.path)
+
+    def double_buckets(self, table: CdcTable) -> None:
+        """One commit that rewrites the primary layer."""
+        with table.lock:
+            now = table.layered
+            more = self._layered(table.capture, table.key, table.columns, 2 * now.buckets)
+            rebucket(self._spark, self._settings, more)
+            table.updates.change(more)
 
     def known(self) -> list[CdcTable]:
         with self._lock:
@@ -158,7 +163,3 @@ def stored(path: str, settings: SparkSettings) -> Layered | None:
         return layered
     now = 1 << (max(numbers).bit_length() - 1)
     return row_table(path, key, columns, buckets=now, tombstone_days=settings.tombstone_days)
-
-
-def _stored(capture: Capture, settings: SparkSettings) -> Layered | None:
-    return stored(capture.path, settings)

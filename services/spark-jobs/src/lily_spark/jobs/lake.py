@@ -8,12 +8,13 @@ from functools import partial
 from lily_common.events import BULK_TOPIC, PRIORITY_TOPIC, RAW_TOPIC
 from lily_spark import layered, tables
 from lily_spark.config import SparkSettings
-from lily_spark.jobs import events, mirror, raw
+from lily_spark.jobs import cdc, events, mirror, raw
 from lily_spark.runtime.app import Application, run
 from lily_spark.runtime.kafka import wait_for_topics
 from lily_spark.session import App
 from lily_spark.sinks.lake import EventSink
 from lily_spark.sinks.layers import UpdatesLayer
+from lily_spark.upkeep.cdc import CdcUpkeep
 from lily_spark.upkeep.worker import Upkeep
 
 
@@ -37,5 +38,8 @@ def wire(app: Application) -> None:
     mirror.add(app)
     app.queries.add("events", partial(events.start, app, sink))
     raw.add(app)
+    changes = CdcUpkeep(app.spark, settings, cdc.add(app))
+    upkeep.add(*changes.tasks())
+    upkeep.housekeeping.register(changes.paths)
     upkeep.start()
     app.at_stop.append(upkeep.stop)

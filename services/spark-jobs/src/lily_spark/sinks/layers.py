@@ -35,6 +35,7 @@ class UpdatesLayer:
 
     def __init__(self, settings: SparkSettings, layered: Layered) -> None:
         self.layered = layered
+        self._settings = settings
         self._appender = Appender(layered.table, settings)
         self._lock = threading.Lock()
         held = files(open_table(layered.table, settings), layered)
@@ -77,6 +78,19 @@ class UpdatesLayer:
     def waiting(self) -> Waiting:
         """What a compaction would take now, rounds of an earlier process included; bytes are those in memory."""
         return self._waiting
+
+    def change(self, layered: Layered) -> None:
+        """Go on with other columns or another number of buckets, which the table has by now; opens the next round."""
+        with self._lock:
+            self.layered = layered
+            self._appender = Appender(layered.table, self._settings)
+            self._round += 1
+
+    def emptied(self) -> None:
+        """A rewrite took all that waited."""
+        with self._lock:
+            self._files = 0
+            self._waiting = Waiting()
 
     def close_round(self) -> int:
         """Open the next round; returns the number of the one that is closed now: nothing is added to it any more."""

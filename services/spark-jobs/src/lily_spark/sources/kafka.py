@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lily_spark.config import SparkSettings
 
@@ -21,15 +22,38 @@ def stream(
     is never lost in silence.
     """
     reader = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
+        _reader(spark, settings)
         .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
         .option("includeHeaders", str(headers).lower())
-        .option("fetchOffset.numRetries", "10")
-        .option("fetchOffset.retryIntervalMs", "500")
     )
     if rows_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(rows_per_batch))
     return reader.load()
+
+
+def stream_of_pattern(
+    spark: SparkSession, settings: SparkSettings, pattern: str, *, rows_per_batch: int
+) -> DataFrame:
+    """Read every topic whose name matches, those that come later too (found with the next batch), from its start.
+
+    A topic may be deleted at any time, which must not stop the others: `failOnDataLoss` is off, and whoever reads looks
+    for gaps.
+    """
+    return (
+        _reader(spark, settings)
+        .option("subscribePattern", pattern)
+        .option("failOnDataLoss", "false")
+        .option("maxOffsetsPerTrigger", str(rows_per_batch))
+        .load()
+    )
+
+
+def _reader(spark: SparkSession, settings: SparkSettings) -> DataStreamReader:
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
+        .option("startingOffsets", "earliest")
+        .option("fetchOffset.numRetries", "10")
+        .option("fetchOffset.retryIntervalMs", "500")
+    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -14,32 +12,24 @@ from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
 
 from lily_common.logs import get_logger
+from lily_spark.cdc.refusals import REFUSALS
 from lily_spark.config import SparkSettings
 from lily_spark.mirror.rebuild import complete_partials, rebuild
 from lily_spark.mirror.store import open_mirror
 from lily_spark.mirror.upkeep import expire
 from lily_spark.mirror.writer import current_config
 from lily_spark.sinks.layers import UpdatesLayer
-from lily_spark.tables import EVENTS, RAW
-from lily_spark.upkeep.commands import Commands
+from lily_spark.tables import ALL, EVENTS, RAW
+from lily_spark.upkeep.commands import Commands, Handler
 from lily_spark.upkeep.compaction import compact
+from lily_spark.upkeep.housekeeping import Housekeeping
 from lily_spark.upkeep.small_files import merge_small_files
+from lily_spark.upkeep.task import Task
 
 log = get_logger(__name__)
 _POLL_SECONDS = 0.5
 _GROUP = "upkeep"
 _MIRROR_SECONDS = 60.0
-
-
-@dataclass
-class _Task:
-    """`due` looks beside the clock: a reason to run earlier than `every` seconds after the last run."""
-
-    name: str
-    every: float
-    run: Callable[[], object]
-    due: Callable[[], bool] = lambda: False
-    last: float = 0.0
 
 
 class Upkeep:
@@ -49,37 +39,45 @@ class Upkeep:
         compaction = partial(compact, spark, settings, updates)
         self._spark = spark
         self._stopping = threading.Event()
-        self._commands = Commands(
-            settings.kafka_bootstrap,
-            {
-                "rebuild_mirror": lambda tenant, _args: rebuild(spark, tenant),
-                "compact": lambda _tenant, _args: compaction(),
-            },
-            self._stopping.is_set,
-        )
+        self._handlers: dict[str, Handler] = {
+            "rebuild_mirror": lambda tenant, _args: rebuild(spark, tenant),
+            "compact": lambda _tenant, _args: compaction(),
+        }
+        self._commands = Commands(settings.kafka_bootstrap, self._handlers, self._stopping.is_set)
+        self.housekeeping = Housekeeping(settings)
+        self.housekeeping.register(lambda: [table.name for table in (*ALL, REFUSALS)])
         self._tasks = [
-            _Task(
+            Task(
                 "compact",
                 settings.compact_seconds,
                 compaction,
                 lambda: updates.files >= settings.compact_files,
             ),
             *(
-                _Task(
+                Task(
                     f"merge small files of {table.name}",
                     settings.optimize_seconds,
                     partial(merge_small_files, table, settings),
                 )
                 for table in (EVENTS, RAW)
             ),
-            _Task("complete partials", _MIRROR_SECONDS, partial(complete_partials, spark)),
-            _Task("expire", _MIRROR_SECONDS, _expire),
+            Task("complete partials", _MIRROR_SECONDS, partial(complete_partials, spark)),
+            Task("expire", _MIRROR_SECONDS, _expire),
+            self.housekeeping.task(),
         ]
-        for task in self._tasks:
-            task.last = time.monotonic()
         self._thread = InheritableThread(target=self._loop, name="upkeep", daemon=True)
 
+    def add(self, *tasks: Task) -> None:
+        """More work to do again and again; before `start`."""
+        self._tasks += tasks
+
+    def handle(self, command: str, handler: Handler) -> None:
+        """One more command that is known; before `start`."""
+        self._handlers[command] = handler
+
     def start(self) -> None:
+        for task in self._tasks:
+            task.last = time.monotonic()
         self._thread.start()
 
     def stop(self, seconds: float = 20.0) -> None:
@@ -95,25 +93,31 @@ class Upkeep:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", _GROUP)
         self._spark.sparkContext.setJobGroup(_GROUP, "upkeep", interruptOnCancel=False)
         while not self._stopping.is_set():
-            try:
-                self._commands.poll(_POLL_SECONDS)
-            except Exception:
-                if not self._stopping.is_set():
-                    log.exception("command not done")
-                self._stopping.wait(_POLL_SECONDS)
+            self._command(_POLL_SECONDS)
             for task in self._tasks:
-                now = time.monotonic()
-                if not self._stopping.is_set() and (now - task.last >= task.every or task.due()):
-                    self._run(task)
-                    task.last = time.monotonic()
+                if not self._stopping.is_set() and self._run(task):
+                    self._command(0)  # it waits for one piece of work at most
         self._commands.close()
 
-    def _run(self, task: _Task) -> None:
+    def _command(self, seconds: float) -> None:
         try:
+            self._commands.poll(seconds)
+        except Exception:
+            if not self._stopping.is_set():
+                log.exception("command not done")
+            self._stopping.wait(_POLL_SECONDS)
+
+    def _run(self, task: Task) -> bool:
+        """Do a piece of `task` if it is due; whether it was."""
+        try:
+            if time.monotonic() - task.last < task.every and not task.due():
+                return False
             task.run()
         except Exception:
             if not self._stopping.is_set():
                 log.exception("upkeep failed", task=task.name)
+        task.last = time.monotonic()
+        return True
 
 
 def _expire() -> Any:
