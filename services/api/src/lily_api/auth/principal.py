@@ -23,6 +23,8 @@ class Scope(StrEnum):
     COMMANDS_READ = "commands:read"
     COMMANDS_WRITE = "commands:write"
     STREAM_READ = "stream:read"
+    TABLES_READ = "tables:read"
+    TABLES_WRITE = "tables:write"
     TENANTS_WRITE = "tenants:write"
     ADMIN = "admin"
 

@@ -32,10 +32,15 @@ async def list_page(
     )
 
 
-async def is_open(session: AsyncSession, tenant: str, command: str, since: datetime) -> bool:
-    """Whether the tenant has such a command, made after `since`, that has not ended."""
+async def is_open(
+    session: AsyncSession, tenant: str, command: str, args: dict[str, Any], since: datetime
+) -> bool:
+    """Whether the tenant has this command with these arguments, made after `since`, that has not ended."""
     found = tenant_scope(select(Command.id), Command, tenant).where(
-        Command.command == command, Command.status.in_(_OPEN), Command.created_at > since
+        Command.command == command,
+        Command.args == args,
+        Command.status.in_(_OPEN),
+        Command.created_at > since,
     )
     return bool(await session.scalar(select(exists(found))))
 

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Message
 from sqlalchemy.exc import SQLAlchemyError
 
 from lily_api.commands import repository, service
+from lily_api.consuming import consuming
 from lily_api.services import Services
 from lily_common.errors import LilyError
 from lily_common.events import COMMAND_RESULTS_TOPIC
-from lily_common.kafka import consumer_config
 from lily_common.logs import get_logger
 
 log = get_logger(__name__)
 GROUP = "lily-api-command-results"
-_POLL_SECONDS = 0.25
 _BACKOFF_SECONDS = 2.0
 _REPUBLISH_AFTER = timedelta(seconds=30)
 _STATUSES = frozenset({"running", "succeeded", "failed"})
@@ -51,33 +49,9 @@ def parse(value: bytes | str | None) -> Result | None:
 @asynccontextmanager
 async def running(services: Services) -> AsyncIterator[None]:
     """Consume for as long as the API runs."""
-    with ThreadPoolExecutor(1, thread_name_prefix="command-results") as thread:
-        task = asyncio.create_task(_consume(services, thread))
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-
-async def _consume(services: Services, thread: ThreadPoolExecutor) -> None:
-    loop = asyncio.get_running_loop()
-    consumer = Consumer(consumer_config(services.settings.kafka_bootstrap, GROUP))
-    consumer.subscribe([COMMAND_RESULTS_TOPIC])
-    next_look = loop.time()
-    try:
-        while True:
-            messages = await loop.run_in_executor(thread, consumer.consume, 100, _POLL_SECONDS)
-            if messages:
-                await _take(services, [message for message in messages if message.error() is None])
-                with suppress(KafkaException):  # not committed: taken once more, which changes nothing
-                    await loop.run_in_executor(thread, lambda: consumer.commit(asynchronous=False))
-            if loop.time() >= next_look:
-                next_look = loop.time() + _REPUBLISH_AFTER.total_seconds()
-                await _republish(services)
-    finally:
-        await asyncio.shield(loop.run_in_executor(thread, consumer.close))
+    every = _REPUBLISH_AFTER.total_seconds()
+    async with consuming(services, COMMAND_RESULTS_TOPIC, GROUP, _take, _republish, every):
+        yield
 
 
 async def _take(services: Services, messages: list[Message]) -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
 from lily_api.schemas import Input, Output, example
+from lily_common.gold.spec import NAME_PATTERN
 
 
 class CommandName(StrEnum):
-    """What the lake job can be asked to do."""
+    """What the lake job can be asked to do. The arguments of each are in `ARGS`."""
 
     REBUILD_MIRROR = "rebuild_mirror"
     COMPACT = "compact"
+    REFRESH_TABLE = "refresh_table"
+    CHECK_TABLE = "check_table"
+    PLAN_TABLE = "plan_table"
+    EXPLAIN_TABLE = "explain_table"
 
 
 class CommandStatus(StrEnum):
@@ -26,12 +31,44 @@ class CommandStatus(StrEnum):
     FAILED = "failed"
 
 
+class NoArgs(Input):
+    """For commands that take nothing."""
+
+
+class TableArgs(Input):
+    table: Annotated[str, Field(pattern=NAME_PATTERN, description="Name of a declared or built-in table")]
+
+
+class RefreshTableArgs(TableArgs):
+    full: bool = Field(False, description="Recompute every row, compare and repair")
+
+
+class CheckTableArgs(TableArgs):
+    repair: bool = Field(True, description="Put right what differs")
+
+
+#: What each command takes as `args`.
+ARGS: dict[CommandName, type[Input]] = {
+    CommandName.REBUILD_MIRROR: NoArgs,
+    CommandName.COMPACT: NoArgs,
+    CommandName.REFRESH_TABLE: RefreshTableArgs,
+    CommandName.CHECK_TABLE: CheckTableArgs,
+    CommandName.PLAN_TABLE: TableArgs,
+    CommandName.EXPLAIN_TABLE: TableArgs,
+}
+
+
 class CommandCreate(Input):
     model_config = example({"command": "rebuild_mirror"})
 
     command: CommandName = Field(
         description="`rebuild_mirror` brings the tenant's mirror in line with the lake and with the field policy; "
-        "`compact` (operator only) folds the updates layer of the lake's state into its primary layer"
+        "`compact` (operator only) folds the updates layer of the lake's state into its primary layer; "
+        "`refresh_table` {table, full}, `check_table` {table, repair}, `plan_table` {table} and `explain_table` "
+        "{table} are about incremental tables"
+    )
+    args: dict[str, JsonValue] = Field(
+        default_factory=dict, max_length=50, description="The command's arguments", examples=[{}]
     )
 
 

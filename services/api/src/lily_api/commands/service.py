@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import orjson
+from pydantic import JsonValue, ValidationError
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from lily_api import audit
 from lily_api.auth import credentials
 from lily_api.auth.principal import Principal
 from lily_api.commands import repository
 from lily_api.commands.models import Command
-from lily_api.commands.schemas import CommandCreate, CommandName
+from lily_api.commands.schemas import ARGS, CommandCreate, CommandName, TableArgs
 from lily_api.services import Services
-from lily_common.errors import ConflictError, ForbiddenError, NotFoundError
+from lily_api.tables import repository as tables
+from lily_common.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError, NotFoundError
 from lily_common.events import COMMANDS_TOPIC
 from lily_common.kafka import Record
 
@@ -25,26 +29,56 @@ _OPERATORS_ONLY = frozenset({CommandName.COMPACT})
 async def create(services: Services, principal: Principal, wanted: CommandCreate) -> Command:
     """Returns when Kafka has acknowledged the command.
 
-    Raises ConflictError while the tenant has the same command under way, and UnavailableError when Kafka does not
-    acknowledge: the command is then sent later all the same.
+    Raises InvalidInputError when the arguments do not fit, ConflictError while the tenant has the same command with
+    the same arguments under way, and UnavailableError when Kafka does not acknowledge: it is then sent later all the
+    same.
     """
     if wanted.command in _OPERATORS_ONLY and not principal.is_operator:
         raise ForbiddenError(f"{wanted.command} concerns all tenants: only the operator may ask for it")
+    args = check_args(wanted.command, wanted.args)
     since = datetime.now(UTC) - _GIVEN_UP
     async with services.db.begin() as session:
-        if await repository.is_open(session, principal.tenant, wanted.command, since):
-            raise ConflictError(f"a {wanted.command} of this tenant is under way already", code="under-way")
-        command = Command(
-            id=credentials.new_id("cmd"),
-            tenant=principal.tenant,
-            command=wanted.command.value,
-            args={},
-            requested_by=principal.subject,
-        )
-        session.add(command)
-        await audit.record(session, principal, "command.create", f"command:{command.id}", wanted.model_dump())
+        await _check_table(session, principal.tenant, wanted.command, args)
+        if await repository.is_open(session, principal.tenant, wanted.command, args, since):
+            raise ConflictError(f"this {wanted.command} is under way already", code="under-way")
+        command = add(session, principal, wanted.command.value, args)
+        detail = wanted.model_dump() | {"args": args}
+        await audit.record(session, principal, "command.create", f"command:{command.id}", detail)
     await publish(services, command)
     return await get(services, principal.tenant, command.id)
+
+
+def check_args(command: CommandName, args: dict[str, JsonValue]) -> dict[str, Any]:
+    """The arguments with their defaults. Raises InvalidInputError (422) naming each wrong one."""
+    try:
+        return ARGS[command].model_validate(args).model_dump(mode="json")
+    except ValidationError as invalid:
+        errors = [
+            FieldError(".".join(["body.args", *(str(part) for part in item["loc"])])[:500], item["msg"])
+            for item in invalid.errors(include_url=False, include_input=False, include_context=False)
+        ]
+        raise InvalidInputError(f"{errors[0].field}: {errors[0].message}", errors) from None
+
+
+def add(session: AsyncSession, principal: Principal, name: str, args: dict[str, Any]) -> Command:
+    """A new command in the caller's transaction; `publish` it once that is committed (else it is sent later)."""
+    command = Command(
+        id=credentials.new_id("cmd"),
+        tenant=principal.tenant,
+        command=name,
+        args=args,
+        requested_by=principal.subject,
+    )
+    session.add(command)
+    return command
+
+
+async def _check_table(
+    session: AsyncSession, tenant: str, command: CommandName, args: dict[str, Any]
+) -> None:
+    if issubclass(ARGS[command], TableArgs) and not await tables.known(session, tenant, args["table"]):
+        message = f"there is no table {args['table']}"
+        raise InvalidInputError(message, [FieldError("body.args.table", message)], code="unknown-table")
 
 
 async def publish(services: Services, command: Command) -> None:

@@ -1,0 +1,55 @@
+"""`/v1/tables`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from lily_api import paging
+from lily_api.auth.permissions import TablesRead, TablesWrite
+from lily_api.bodies import read_body
+from lily_api.schemas import Page
+from lily_api.services import ServicesDep
+from lily_api.tables import service
+from lily_api.tables.parsing import read_declaration
+from lily_api.tables.schemas import TableName, TableView, declaration_body
+
+router = APIRouter(prefix="/v1/tables", tags=["tables"])
+
+
+@router.put(
+    "/{table}",
+    summary="Declare an incremental table",
+    responses={201: {"model": TableView, "description": "Declared for the first time"}},
+    openapi_extra={"requestBody": declaration_body()},
+)
+async def put_table(
+    principal: TablesWrite, lily: ServicesDep, table: TableName, request: Request, response: Response
+) -> TableView:
+    """The lake job builds it within its interval. When what it holds would change, it is built anew: readers see
+    the old rows until the new ones are there."""
+    spec = read_declaration(table, request.headers.get("content-type", ""), await read_body(request))
+    view, created = await service.declare(lily, principal, spec)
+    response.status_code = 201 if created else 200
+    return view
+
+
+@router.get("", summary="List incremental tables")
+async def list_tables(
+    principal: TablesRead, lily: ServicesDep, limit: paging.Limit = 100, cursor: paging.Cursor = None
+) -> Page[TableView]:
+    """By name, the built-in ones first."""
+    key = paging.decode(cursor, str)
+    views, more = await service.list_page(lily, principal.tenant, key[0] if key else None, limit)
+    return Page[TableView](items=views, next_cursor=paging.encode(views[-1].name) if more else None)
+
+
+@router.get("/{table}", summary="Read an incremental table's declaration")
+async def get_table(principal: TablesRead, lily: ServicesDep, table: TableName) -> TableView:
+    """With the figures of its last refresh."""
+    return await service.get(lily, principal.tenant, table)
+
+
+@router.delete("/{table}", status_code=204, summary="Delete an incremental table")
+async def delete_table(principal: TablesWrite, lily: ServicesDep, table: TableName) -> None:
+    """The lake job removes its rows; its sources stay."""
+    await service.delete(lily, principal, table)
