@@ -72,6 +72,14 @@ def test_the_file_is_written_before_there_is_a_tenant(config: StackConfig) -> No
     assert "LILY_API_KEY" not in text
 
 
+def test_connect_is_named_where_it_runs(config: StackConfig) -> None:
+    kept = secrets.ensure(config.home)
+    assert "LILY_CONNECT_URL" not in environment.public(config, kept)
+    with_connect = environment.public(config.with_components(["connect"]), kept)
+    assert with_connect["LILY_CONNECT_URL"] == "http://127.0.0.1:21017"
+    assert environment.full(config, kept)["LILY_CONNECT_URL"] == "http://127.0.0.1:21017"
+
+
 def test_components_get_what_the_services_read(config: StackConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     from lily_common.config import Settings
 

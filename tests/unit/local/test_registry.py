@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lily_local.components.registry import ALL, SERVERS, select
+from lily_local.commands import _names
+from lily_local.components.registry import ALL, DEFAULT, SERVERS, select
 from lily_local.config import OFFSETS
 from lily_local.errors import UserError
 from lily_local.jars import load
@@ -31,6 +32,15 @@ def test_no_product_job_has_the_listener_of_a_clients_job() -> None:
 def test_select_brings_what_is_needed() -> None:
     assert [component.name for component in select(SERVERS)] == list(SERVERS)
     assert [component.name for component in select(["lake"])] == ["kafka", "mongo", "s3", "topics", "lake"]
-    assert len(select(None)) == len(ALL)
+    assert [component.name for component in select(None)] == list(DEFAULT)
+    assert [component.name for component in select(["connect"])] == ["kafka", "connect"]
     with pytest.raises(UserError, match="no component nix; there are kafka"):
         select(["nix"])
+
+
+def test_connect_is_started_only_when_it_is_asked_for() -> None:
+    assert set(ALL) - set(DEFAULT) == {"connect"}
+    assert _names(None, None) is None
+    assert _names(None, "connect") == [*DEFAULT, "connect"]
+    assert _names("kafka, s3", None) == ["kafka", "s3"]
+    assert _names("kafka", "connect") == ["kafka", "connect"]

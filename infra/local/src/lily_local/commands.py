@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from lily_local import config as configuration
 from lily_local import control, memory, state, tenant, view
-from lily_local.components.registry import select
+from lily_local.components.registry import DEFAULT, OPTIONAL, select
 from lily_local.errors import UserError
 
 P = ParamSpec("P")
@@ -58,6 +58,9 @@ def register(app: typer.Typer) -> None:
 def up(
     home: Home = None,
     only: Annotated[str | None, typer.Option(help="Just these components, comma-separated")] = None,
+    extra: Annotated[
+        str | None, typer.Option("--with", help=f"Beside the others, comma-separated: {', '.join(OPTIONAL)}")
+    ] = None,
     port_base: Annotated[
         int | None,
         typer.Option(help=f"First of the stack's ports [env LILY_PORT_BASE; {configuration.DEFAULT_BASE}]"),
@@ -70,7 +73,7 @@ def up(
     """Start the embedded stack and leave it running; starts only what is missing."""
     overrides = dict(configuration.parse_port(text) for text in port or [])
     config = configuration.load(home, port_base, overrides)
-    names = [name.strip() for name in only.split(",")] if only else None
+    names = _names(only, extra)
     started = control.start(config, names)
     wanted = [component.name for component in select(names)]
     with Live(console=_errors, refresh_per_second=8, transient=True) as live:
@@ -80,6 +83,14 @@ def up(
     note = "already up" if started.already_up else "up"
     _out.print(f"Lily's stack is {note}: [bold]source {config.home / 'env'}[/]")
     _out.print(view.table(started.config, state.read(config.state_file), memory.by_component(config)))
+
+
+def _names(only: str | None, extra: str | None) -> list[str] | None:
+    """The components that the flags ask for; None for what is started by default."""
+    if not only and not extra:
+        return None
+    named = [*(only.split(",") if only else DEFAULT), *(extra.split(",") if extra else ())]
+    return [name.strip() for name in named]
 
 
 @plain_errors

@@ -37,6 +37,7 @@ OFFSETS: dict[str, int] = {
     "fanout-metrics": 14,
     "lake-metrics": 15,
     "egress-metrics": 16,
+    "connect": 17,
 }
 
 
@@ -72,6 +73,11 @@ class StackConfig:
 
     def log_file(self, component: str) -> Path:
         return self.logs / f"{component}.log"
+
+    @property
+    def connect_secrets(self) -> Path:
+        """Folder where the API puts the passwords that Kafka Connect reads."""
+        return self.data("connect-secrets")
 
     @property
     def state_file(self) -> Path:

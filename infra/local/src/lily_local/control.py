@@ -41,7 +41,7 @@ class Started:
 
 
 def start(config: StackConfig, names: Sequence[str] | None, *, tied: bool = False) -> Started:
-    """Have the components (all when None) running; returns before they are ready.
+    """Have the components (the default ones when None) running; returns before they are ready.
 
     `tied` ends the stack when the calling thread ends, for tests. Raises UserError for what the user can put right:
     no Java, a taken port, jars that cannot be fetched, a package that is not installed.

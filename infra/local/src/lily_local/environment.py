@@ -33,8 +33,13 @@ def public(config: StackConfig, secrets: Secrets) -> dict[str, str]:
         "S3_ACCESS_KEY": secrets.s3_access_key,
         "S3_SECRET_KEY": secrets.s3_secret_key,
         "LAKE_URI": f"s3a://{BUCKET}",
+        "LILY_CONNECT_URL": _connect_url(config) if "connect" in config.components else "",
     }
     return {name: value for name, value in values.items() if value}
+
+
+def _connect_url(config: StackConfig) -> str:
+    return f"http://{HOST}:{config.port('connect')}"
 
 
 def full(config: StackConfig, secrets: Secrets) -> dict[str, str]:
@@ -50,6 +55,9 @@ def full(config: StackConfig, secrets: Secrets) -> dict[str, str]:
         "LILY_CHECKPOINT_DIR": str(config.data("checkpoints")),
         # Receivers of the embedded stack run on this machine; nowhere else is loopback a legitimate target.
         "LILY_EGRESS_ALLOW": "127.0.0.0/8",
+        # Whether it runs or not: it may be started later, beside an API that is up.
+        "LILY_CONNECT_URL": _connect_url(config),
+        "LILY_CONNECT_SECRETS_DIR": str(config.connect_secrets),
         "AWS_REGION": "us-east-1",
     }
 

@@ -43,6 +43,16 @@ class Settings(BaseSettings):
         512, alias="LILY_MAX_CONCURRENCY", ge=1, description="Requests in flight per process before 503"
     )
     master_key: SecretStr = Field(SecretStr(""), alias="LILY_MASTER_KEY", description="base64 of 32 bytes")
+    connect_url: str = Field(
+        "",
+        alias="LILY_CONNECT_URL",
+        description="REST address of Kafka Connect; empty: no change data capture",
+    )
+    connect_secrets_dir: Path | None = Field(
+        None,
+        alias="LILY_CONNECT_SECRETS_DIR",
+        description="Folder that Connect's workers read as well, under the same path: passwords of sources",
+    )
     egress_allow: str = Field("", alias="LILY_EGRESS_ALLOW", description="Comma-separated CIDRs")
     metrics_port: int = Field(0, alias="LILY_METRICS_PORT", description="0: no metrics server")
     max_body_bytes: int = Field(8 * 1024 * 1024, alias="LILY_MAX_BODY_BYTES")

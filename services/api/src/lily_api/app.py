@@ -13,6 +13,7 @@ from lily_api.assets.endpoints import parts as asset_parts
 from lily_api.assets.endpoints import router as assets
 from lily_api.audit.endpoints import router as audit
 from lily_api.auth.endpoints import router as auth
+from lily_api.capture import reconciler as capture
 from lily_api.commands import results as command_results
 from lily_api.commands.endpoints import router as commands
 from lily_api.connectors.endpoints import router as connectors
@@ -29,6 +30,8 @@ from lily_api.services import Services, build
 from lily_api.stream import hub as stream_hub
 from lily_api.stream.endpoints import router as stream
 from lily_api.subscriptions.endpoints import router as subscriptions
+from lily_api.tables import results as table_refreshes
+from lily_api.tables.endpoints import router as tables
 from lily_api.tenants.endpoints import router as tenants
 from lily_api.tenants.service import publish_all_policies
 from lily_api.webhooks.endpoints import router as webhooks
@@ -54,6 +57,7 @@ ROUTERS: list[APIRouter] = [
     assets,
     stream,
     commands,
+    tables,
 ]
 
 #: What a domain runs beside the requests (a consumer, a cache): entered when the services are up, left before they go.
@@ -62,6 +66,8 @@ BACKGROUND: list[Callable[[Services], AbstractAsyncContextManager[None]]] = [
     lake.running,
     stream_hub.running,
     command_results.running,
+    capture.running,
+    table_refreshes.running,
 ]
 
 

@@ -1,7 +1,7 @@
 """The connector kinds, found by folder: `vendors/<name>/config.py` is all it takes to be one.
 
 A kind is named after its folder with hyphens. `inbound.py` makes it an inbound kind (webhook), `harvest.py` an
-inbound kind that pulls, `outbound.py` an outbound one. Title and summary are the README's heading and first paragraph.
+inbound kind that pulls, `capture.py` one whose data Kafka Connect reads, `outbound.py` an outbound one. Title and summary are the README's heading and first paragraph.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 from lily_common.errors import FieldError, InvalidInputError
 from lily_connectors import vendors
 from lily_connectors.config import ConnectorConfig
+from lily_connectors.debezium.settings import CaptureModule
 from lily_connectors.inbound import InboundModule
 
 Direction = Literal["inbound", "outbound", "both"]
@@ -34,11 +35,12 @@ class Kind:
     config: type[ConnectorConfig]
     has_inbound: bool
     has_harvest: bool
+    has_capture: bool
     has_outbound: bool
 
     @property
     def direction(self) -> Direction:
-        inbound = self.has_inbound or self.has_harvest
+        inbound = self.has_inbound or self.has_harvest or self.has_capture
         return "both" if inbound and self.has_outbound else "inbound" if inbound else "outbound"
 
     @property
@@ -49,6 +51,10 @@ class Kind:
     @property
     def inbound(self) -> InboundModule:
         return cast(InboundModule, self._module("inbound"))
+
+    @property
+    def capture(self) -> CaptureModule:
+        return cast(CaptureModule, self._module("capture"))
 
     @property
     def outbound(self) -> ModuleType:
@@ -99,6 +105,7 @@ def kinds() -> dict[str, Kind]:
             config=importlib.import_module(f"{package}.config").Config,
             has_inbound=find_spec(f"{package}.inbound") is not None,
             has_harvest=find_spec(f"{package}.harvest") is not None,
+            has_capture=find_spec(f"{package}.capture") is not None,
             has_outbound=find_spec(f"{package}.outbound") is not None,
         )
     return found

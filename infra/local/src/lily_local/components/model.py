@@ -45,7 +45,7 @@ class Component:
 
     `prepare` runs before every start and `ready` again and again after it, both in a thread and both may block
     for a few seconds; `ready` answers False or raises while the component is not up. `one_shot` components are
-    done when they exit with 0. `ports` are names in `config.OFFSETS`, the first is the one to show.
+    done when they exit with 0. `optional` ones are started only when they are named. `ports` are names in `config.OFFSETS`, the first is the one to show.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Component:
     needs_java: bool = False
     module: str | None = None
     one_shot: bool = False
+    optional: bool = False
     stop_signal: signal.Signals = field(default=signal.SIGTERM)
     start_timeout: float = 120.0
     stop_timeout: float = 15.0

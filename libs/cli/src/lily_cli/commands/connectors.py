@@ -9,13 +9,19 @@ import typer
 from lily_cli.app import connect, examples, group, json_option
 from lily_cli.client import path_segment
 from lily_cli.durations import parse_duration
-from lily_cli.output import JsonFlag, print_fields, print_rows, say
+from lily_cli.output import Column, JsonFlag, print_fields, print_json, print_rows, say
 
-app = group("Connectors: kinds, create, list, show, rotate-secret, delete.")
+app = group("Connectors: kinds, create, list, show, status, pause, resume, rotate-secret, delete.")
 ConnectorArgument = Annotated[str, typer.Argument(help="Connector id.")]
 SecretOption = Annotated[
     str | None,
     typer.Option(envvar="LILY_CONNECTOR_SECRET", help="The vendor's secret, where the vendor gives it out."),
+]
+PasswordOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="LILY_CONNECTOR_PASSWORD", help="Password of the database, for sources of change data."
+    ),
 ]
 
 
@@ -31,6 +37,7 @@ def kinds(ctx: typer.Context, as_json: JsonFlag = False) -> None:
     epilog=examples(
         """lily connectors create montecarlo --name mc --config '{"namespace": "postgres://shop-db:5432"}'""",
         "lily connectors create montecarlo --name mc --config @connector.json",
+        "lily connectors create debezium-postgres --name shop --config @shop.json",
     )
 )
 def create(
@@ -40,10 +47,13 @@ def create(
     name: Annotated[str, typer.Option(help="Name for people, unique in the tenant.")],
     config: Annotated[str | None, typer.Option(help="JSON, or @file.")] = None,
     secret: SecretOption = None,
+    password: PasswordOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Create a connector. The URL that the vendor has to call and the secret are printed; the secret this once."""
     body: dict[str, Any] = {"kind": kind, "name": name, "config": json_option(config, "--config") or {}}
+    if password and isinstance(body["config"], dict):
+        body["config"] = {"password": password, **body["config"]}
     if secret:
         body["secret"] = secret
     with connect(ctx) as client:
@@ -71,6 +81,26 @@ def show(ctx: typer.Context, connector: ConnectorArgument, as_json: JsonFlag = F
         print_fields(client.get(f"/v1/connectors/{path_segment(connector)}"), as_json=as_json)
 
 
+@app.command(epilog=examples("lily connectors status con_0f3a5c7e9b1d2f4a6c8e0b2d"))
+def status(ctx: typer.Context, connector: ConnectorArgument, as_json: JsonFlag = False) -> None:
+    """Show how a connector does: its state, its tasks and their errors."""
+    with connect(ctx) as client:
+        found = client.get(f"/v1/connectors/{path_segment(connector)}/status")
+    _print_status(found, as_json=as_json)
+
+
+@app.command(epilog=examples("lily connectors pause con_0f3a5c7e9b1d2f4a6c8e0b2d"))
+def pause(ctx: typer.Context, connector: ConnectorArgument, as_json: JsonFlag = False) -> None:
+    """Pause a connector. A source of change data goes on where it stopped when it is resumed."""
+    _set_status(ctx, connector, "paused", as_json=as_json)
+
+
+@app.command(epilog=examples("lily connectors resume con_0f3a5c7e9b1d2f4a6c8e0b2d"))
+def resume(ctx: typer.Context, connector: ConnectorArgument, as_json: JsonFlag = False) -> None:
+    """Resume a paused connector."""
+    _set_status(ctx, connector, "active", as_json=as_json)
+
+
 @app.command("rotate-secret", epilog=examples("lily connectors rotate-secret con_0f3a5c7e9b1d2f4a6c8e0b2d"))
 def rotate_secret(
     ctx: typer.Context,
@@ -91,7 +121,26 @@ def rotate_secret(
 
 @app.command(epilog=examples("lily connectors delete con_0f3a5c7e9b1d2f4a6c8e0b2d"))
 def delete(ctx: typer.Context, connector: ConnectorArgument) -> None:
-    """Delete a connector: its URL answers 404 from now on."""
+    """Delete a connector: its URL answers 404 from now on. Of a source of change data it tells what is left."""
     with connect(ctx) as client:
-        client.delete(f"/v1/connectors/{path_segment(connector)}")
-    say(f"{connector} is deleted")
+        left = client.delete(f"/v1/connectors/{path_segment(connector)}")
+    say(f"{connector} is deleted" + (f": {left['detail']}" if isinstance(left, dict) else ""))
+
+
+def _set_status(ctx: typer.Context, connector: str, wanted: str, *, as_json: bool) -> None:
+    with connect(ctx) as client:
+        client.patch(f"/v1/connectors/{path_segment(connector)}", {"status": wanted})
+        found = client.get(f"/v1/connectors/{path_segment(connector)}/status")
+    _print_status(found, as_json=as_json)
+
+
+def _print_status(found: dict[str, Any], *, as_json: bool) -> None:
+    """The connector a line a field, then a table of its tasks."""
+    if as_json:
+        print_json(found)
+        return
+    tasks = found["tasks"]
+    print_fields({name: value for name, value in found.items() if name != "tasks"}, as_json=False)
+    if tasks:
+        columns: list[Column] = [("TASK", "id"), ("STATE", "state"), ("ERROR", "error")]
+        print_rows(tasks, columns, as_json=False)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from fastapi.responses import JSONResponse
 
 from lily_api import paging
 from lily_api.auth.permissions import ConnectorsRead, ConnectorsWrite
+from lily_api.capture import status as capture_status
 from lily_api.connectors import service
 from lily_api.connectors.schemas import (
     ConnectorCreate,
     ConnectorCreated,
     ConnectorPatch,
+    ConnectorRemoved,
+    ConnectorStatus,
     ConnectorView,
     KindList,
     KindView,
@@ -92,11 +96,21 @@ async def get_connector(
     return _view(lily, await service.get(lily, principal, connector_id))
 
 
+@router.get("/connectors/{connector_id}/status", summary="Read how a connector does")
+async def get_status(principal: ConnectorsRead, lily: ServicesDep, connector_id: ObjectId) -> ConnectorStatus:
+    """For a source of change data: what Kafka Connect says of it and of its tasks, with the errors that ended them."""
+    return await capture_status.read(lily, await service.get(lily, principal, connector_id))
+
+
 @router.patch("/connectors/{connector_id}", summary="Change a connector")
 async def patch_connector(
     principal: ConnectorsWrite, lily: ServicesDep, connector_id: ObjectId, body: ConnectorPatch
 ) -> ConnectorView:
-    """Rename, reconfigure, pause or resume. The webhook of a paused connector answers 409."""
+    """Rename, reconfigure, pause or resume. The webhook of a paused connector answers 409.
+
+    A source of change data keeps its password when `config` has none. Where Kafka Connect is away, the change is carried
+    out when it is back; `/status` tells.
+    """
     return _view(lily, await service.patch(lily, principal, connector_id, body))
 
 
@@ -115,7 +129,22 @@ async def rotate_secret(
     return _shown(lily, connector, secret, response)
 
 
-@router.delete("/connectors/{connector_id}", status_code=204, summary="Delete a connector")
-async def delete_connector(principal: ConnectorsWrite, lily: ServicesDep, connector_id: ObjectId) -> None:
-    """Its webhook answers 404 from now on; what it brought stays."""
-    await service.remove(lily, principal, connector_id)
+@router.delete(
+    "/connectors/{connector_id}",
+    status_code=204,
+    summary="Delete a connector",
+    response_model=None,
+    responses={
+        200: {"model": ConnectorRemoved, "description": "A source of change data: what is left of it"}
+    },
+)
+async def delete_connector(
+    principal: ConnectorsWrite, lily: ServicesDep, connector_id: ObjectId
+) -> JSONResponse | None:
+    """Its webhook answers 404 from now on; what it brought stays.
+
+    A source of change data is taken from Kafka Connect and its replication slot dropped; the answer says what is left to
+    do where the database does not let Lily.
+    """
+    removed = await service.remove(lily, principal, connector_id)
+    return JSONResponse(removed.model_dump()) if removed is not None else None

@@ -84,5 +84,39 @@ class ConnectorView(Output):
     updated_at: datetime
 
 
+class TaskView(BaseModel):
+    id: int = Field(examples=[0])
+    state: str = Field(examples=["running"])
+    error: str | None = Field(None, description="What ended it, without the stack")
+
+
+class ConnectorStatus(BaseModel):
+    """How a connector does. Those that are called, or that call, have no tasks."""
+
+    id: str = Field(examples=["con_0f3a5c7e9b1d2f4a6c8e0b2d"])
+    wanted: Status = Field(description="What the connector was told")
+    state: str = Field(
+        description="`pending` until it has been carried out; `running`, `paused`, `failed`, `unassigned`, "
+        "`restarting` or `stopped` as Kafka Connect says; `unknown` when Connect does not answer",
+        examples=["running"],
+    )
+    settled: bool = Field(description="Whether what is wanted has been carried out")
+    problem: str | None = Field(None, description="Why not, or what has failed")
+    tasks: list[TaskView] = Field(default_factory=list)
+    topics: list[str] = Field(
+        default_factory=list,
+        description="Topics that hold what came",
+        examples=[["cdc.acme.shop.public.orders"]],
+    )
+
+
+class ConnectorRemoved(BaseModel):
+    """What became of a source of change data."""
+
+    id: str = Field(examples=["con_0f3a5c7e9b1d2f4a6c8e0b2d"])
+    removed: bool = Field(description="Whether all of it is gone; if not, Lily goes on removing it")
+    detail: str = Field(description="What is left, and how to remove it by hand")
+
+
 class ConnectorCreated(ConnectorView):
     secret: str | None = Field(None, description="The signing secret: shown this once, kept encrypted")

@@ -12,11 +12,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from lily_api import audit
 from lily_api.auth import credentials
 from lily_api.auth.principal import Principal
+from lily_api.capture import service as capture
+from lily_api.capture.reconciler import Look
 from lily_api.connectors import repository
-from lily_api.connectors.schemas import ConnectorCreate, ConnectorPatch, SecretRotate
+from lily_api.connectors.schemas import ConnectorCreate, ConnectorPatch, ConnectorRemoved, SecretRotate
 from lily_api.services import Services
 from lily_common.errors import ConflictError, FieldError, InvalidInputError, NotFoundError
 from lily_connectors import registry
+from lily_connectors.config import ConnectorConfig
+from lily_connectors.debezium.config import SourceConfig
 from lily_connectors.models import Connector
 from lily_connectors.registry import Kind
 from lily_connectors.secrets import Secret, open_sealed, rotated, seal
@@ -30,27 +34,64 @@ async def create(
     if kind.direction == "outbound":
         message = f"'{kind.name}' is a sink: make a subscription with it instead"
         raise InvalidInputError(message, [FieldError("body.kind", message)])
-    config = check_config(kind, wanted.config)
-    secret = wanted.secret.get_secret_value() if wanted.secret else kind.new_secret()
+    config = parse_config(kind, wanted.config)
     connector_id = credentials.new_id("con")
+    if isinstance(config, SourceConfig):
+        return await _create_source(services, principal, wanted, connector_id, config), None
+    secret = wanted.secret.get_secret_value() if wanted.secret else kind.new_secret()
     connector = Connector(
         id=connector_id,
         tenant=principal.tenant,
         kind=kind.name,
         name=wanted.name,
         direction=kind.direction,
-        config=config,
+        config=config.model_dump(mode="json"),
         secrets=_sealed(services, principal.tenant, connector_id, [Secret(secret)]) if secret else None,
+        status="active",
+        created_by=principal.subject,
+    )
+    async with services.db.begin() as session:
+        await _add(session, principal, connector)
+    return connector, secret
+
+
+async def _create_source(
+    services: Services, principal: Principal, wanted: ConnectorCreate, connector_id: str, config: SourceConfig
+) -> Connector:
+    """A connector that Kafka Connect runs: wanted in the same transaction, carried out after it."""
+    if wanted.secret is not None:
+        message = "a source of change data is not called; its password belongs into config.password"
+        raise InvalidInputError(message, [FieldError("body.secret", message)])
+    await capture.check_available(services)
+    await capture.check_address(services, config)
+    kind = registry.kind(wanted.kind)
+    tenant = principal.tenant
+    connector = Connector(
+        id=connector_id,
+        tenant=tenant,
+        kind=kind.name,
+        name=wanted.name,
+        direction=kind.direction,
+        config=config.model_dump(mode="json"),
+        secrets=capture.sealed(services, tenant, connector_id, capture.password_of(config)),
         status="active",
         created_by=principal.subject,
     )
     async with services.db.begin() as session:
         session.add(connector)
         await _flush(session, wanted.name)
-        await session.refresh(connector)
-        detail = {"kind": kind.name, "name": wanted.name}
-        await audit.record(session, principal, "connector.create", f"connector:{connector_id}", detail)
-    return connector, secret
+        await capture.add(session, connector, config.source)
+        await _add(session, principal, connector)
+    await capture.carry_out(services, connector)
+    return connector
+
+
+async def _add(session: AsyncSession, principal: Principal, connector: Connector) -> None:
+    session.add(connector)
+    await _flush(session, connector.name)
+    await session.refresh(connector)
+    detail = {"kind": connector.kind, "name": connector.name}
+    await audit.record(session, principal, "connector.create", f"connector:{connector.id}", detail)
 
 
 async def get(services: Services, principal: Principal, connector_id: str) -> Connector:
@@ -72,21 +113,39 @@ async def list_page(
 async def patch(
     services: Services, principal: Principal, connector_id: str, wanted: ConnectorPatch
 ) -> Connector:
+    captured = False
     async with services.db.begin() as session:
         connector = _found(await repository.get(session, principal.tenant, connector_id, lock=True))
         if wanted.name is not None:
             connector.name = wanted.name
         if wanted.config is not None:
-            connector.config = check_config(registry.kind(connector.kind), wanted.config)
+            await _replace_config(services, connector, wanted.config)
         if wanted.status is not None:
             connector.status = wanted.status
         await _flush(session, connector.name)
+        if wanted.config is not None or wanted.status is not None:
+            captured = await capture.change(session, connector)
         await session.refresh(connector)
         changed = sorted(wanted.model_dump(exclude_none=True))
         await audit.record(
             session, principal, "connector.update", f"connector:{connector_id}", {"changed": changed}
         )
+    if captured:
+        await capture.carry_out(services, connector)
     return connector
+
+
+async def _replace_config(services: Services, connector: Connector, wanted: dict[str, Any]) -> None:
+    kind = registry.kind(connector.kind)
+    if not kind.has_capture:
+        connector.config = parse_config(kind, wanted).model_dump(mode="json")
+        return
+    config = parse_config(kind, capture.with_held_password(services, connector, wanted))
+    assert isinstance(config, SourceConfig)
+    capture.check_fixed(connector.config, config)
+    await capture.check_address(services, config)
+    connector.config = config.model_dump(mode="json")
+    connector.secrets = capture.sealed(services, connector.tenant, connector.id, capture.password_of(config))
 
 
 async def rotate_secret(
@@ -111,19 +170,28 @@ async def rotate_secret(
     return connector, secret
 
 
-async def remove(services: Services, principal: Principal, connector_id: str) -> None:
-    """Its webhook URL is unknown from now on. What it brought stays."""
+async def remove(services: Services, principal: Principal, connector_id: str) -> ConnectorRemoved | None:
+    """Its webhook URL is unknown from now on. What it brought stays. For a source of change data: what is left of it."""
     async with services.db.begin() as session:
         connector = _found(await repository.get(session, principal.tenant, connector_id, lock=True))
         await repository.remove(session, principal.tenant, connector_id)
+        captured = await capture.drop(session, connector)
         detail = {"kind": connector.kind, "name": connector.name}
         await audit.record(session, principal, "connector.delete", f"connector:{connector_id}", detail)
+    return _removed(connector_id, await capture.carry_out(services, connector)) if captured else None
 
 
-def check_config(kind: Kind, config: dict[str, Any]) -> dict[str, Any]:
+def _removed(connector_id: str, look: Look | None) -> ConnectorRemoved:
+    if look is None:
+        return ConnectorRemoved(id=connector_id, removed=False, detail="it is being removed")
+    detail = look.problem or "nothing of it is left but the topics and tables with what it brought"
+    return ConnectorRemoved(id=connector_id, removed=look.done, detail=detail)
+
+
+def parse_config(kind: Kind, config: dict[str, Any]) -> ConnectorConfig:
     """The configuration with its defaults. Raises InvalidInputError (422) naming each wrong field."""
     try:
-        return kind.config.model_validate(config).model_dump(mode="json")
+        return kind.config.model_validate(config)
     except ValidationError as invalid:
         errors = [
             FieldError(".".join(["body.config", *(str(part) for part in item["loc"])])[:500], item["msg"])

@@ -14,6 +14,8 @@ MODULES = [
     "lily_connectors.models",
     "lily_connectors.egress.models",
     "lily_api.commands.models",
+    "lily_api.tables.models",
+    "lily_api.capture.models",
 ]
 
 for _module in MODULES:

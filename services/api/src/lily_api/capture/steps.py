@@ -1,0 +1,180 @@
+"""Making everything agree with one row, step by step. Each step may be repeated, and each pass begins with the first.
+
+Order when a source is wanted: the policy topic (the lake job must know what is mirrored before rows come), the password's
+file, the connector, its state. When it is removed: the connector stops, its offsets go (a source of that name made later
+must take its snapshot), the connector goes, then the slot, the file and the policy. The slot goes after the connector:
+Debezium would make it again. Whatever fails is raised; what was done before stays done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import psycopg
+from pydantic import ValidationError
+
+from lily_api.capture import policy
+from lily_api.capture.addresses import judged_address, problem
+from lily_api.capture.client import ConnectAwayError, ConnectClient, ConnectorState, ConnectRefusedError
+from lily_api.capture.models import PAUSED, CaptureSource
+from lily_api.capture.passwords import PasswordFolder
+from lily_api.capture.slots import Slot
+from lily_common.crypto import SecretBox
+from lily_common.kafka import Producer
+from lily_connectors import registry
+from lily_connectors.debezium.config import SourceConfig
+from lily_connectors.debezium.names import connector_name
+from lily_connectors.debezium.settings import Capture
+from lily_connectors.secrets import open_sealed
+from lily_connectors.ssrf import Guard
+from lily_connectors.vendors.debezium_postgres.config import Config as PostgresConfig
+
+_STOP_SECONDS = 12.0
+_POLL_SECONDS = 0.2
+_INCLUDE_LISTS = ("table.include.list", "collection.include.list")
+_SNAPSHOT_MODES_THAT_READ = frozenset({"initial", "when_needed"})
+
+
+class UnreachableSourceError(Exception):
+    """The tenant's own part is wrong: its host does not resolve, or is not one that may be reached."""
+
+
+class SlotLeftError(Exception):
+    """All is removed but the replication slot; the text says why, and what its owner can do."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What the steps work with."""
+
+    connect: ConnectClient
+    passwords: PasswordFolder
+    producer: Producer
+    secrets: SecretBox
+    guard: Guard
+
+
+def opened(secrets: SecretBox, source: CaptureSource) -> tuple[SourceConfig, str | None]:
+    """The configuration with its password, and the password. Raises ValueError when the row does not fit its kind."""
+    held = open_sealed(secrets, source.tenant, source.connector_id, source.secrets)
+    password = held[0].value if held else None
+    fields = {**source.config, **({"password": password} if password is not None else {})}
+    try:
+        config = registry.kind(source.kind).config.model_validate(fields)
+    except ValidationError as invalid:
+        # Its own text would show the values.
+        raise ValueError(
+            f"the stored configuration is not valid: {invalid.error_count()} wrong fields"
+        ) from None
+    assert isinstance(config, SourceConfig)
+    return config, password
+
+
+async def settle(tools: Tools, source: CaptureSource, *, restart: bool) -> ConnectorState | None:
+    """Have the source as it is wanted; returns Connect's word on it. `restart` starts failed tasks again.
+
+    Raises UnreachableSourceError, ConnectAwayError, ConnectRefusedError, UnavailableError (Kafka).
+    """
+    config, password = opened(tools.secrets, source)
+    name = connector_name(source.tenant, source.source)
+    if source.settled != source.revision:
+        await tools.producer.send([policy.record(source, config)])
+    wanted = await _settings(tools, source, config)
+    if source.secrets is not None and password is not None:
+        tools.passwords.write(source.connector_id, source.secrets, password)
+    held = await tools.connect.config(name)
+    if held is not None:
+        held.pop("name", None)
+    if held != wanted:
+        if held is not None and _reads_more(held, wanted):
+            await _forget(tools.connect, name)
+        await tools.connect.put(name, wanted)
+        tools.passwords.keep_only(source.connector_id, source.secrets)
+    state = await tools.connect.state(name)
+    if state is None:
+        # Made a moment ago. Pausing needs no status; running is what it does by itself.
+        if source.wanted == PAUSED:
+            await tools.connect.pause(name)
+        return None
+    if source.wanted == PAUSED and state.state not in ("PAUSED", "STOPPED"):
+        await tools.connect.pause(name)
+    elif source.wanted != PAUSED and state.state in ("PAUSED", "STOPPED"):
+        await tools.connect.resume(name)
+    elif state.failed and restart:
+        await tools.connect.restart_failed(name)
+    return state
+
+
+async def remove(tools: Tools, source: CaptureSource) -> None:
+    """Take everything of the source down. Raises ConnectAwayError, SlotLeftError, UnavailableError (Kafka)."""
+    name = connector_name(source.tenant, source.source)
+    if await tools.connect.config(name) is not None:
+        await _forget(tools.connect, name)
+        await tools.connect.delete(name)
+    tools.passwords.keep_only(source.connector_id, None)
+    await tools.producer.send([policy.tombstone(source)])
+    await _drop_slot(tools, source)
+
+
+async def _settings(tools: Tools, source: CaptureSource, config: SourceConfig) -> dict[str, str]:
+    module = registry.kind(source.kind).capture
+    address = await _address(tools.guard, config)
+    reference = (
+        tools.passwords.reference(source.connector_id, source.secrets) if source.secrets is not None else None
+    )
+    capture = Capture(
+        source.tenant, source.connector_id, config.host if module.proves_name(config) else address, reference
+    )
+    return module.connect_settings(config, capture)
+
+
+async def _address(guard: Guard, config: SourceConfig) -> str:
+    try:
+        return await judged_address(guard, config.host, config.port)
+    except OSError as error:
+        raise UnreachableSourceError(problem(error, config.host)) from error
+
+
+def _reads_more(held: dict[str, str], wanted: dict[str, str]) -> bool:
+    """Whether tables are new, so that what they hold has to be read.
+
+    Debezium reads what is there only where it has no offsets. The slot keeps the place meanwhile: nothing is lost.
+    """
+    if wanted["snapshot.mode"] not in _SNAPSHOT_MODES_THAT_READ:
+        return False
+    return any(
+        set(wanted.get(name, "").split(",")) - set(held.get(name, "").split(",")) for name in _INCLUDE_LISTS
+    )
+
+
+async def _forget(connect: ConnectClient, name: str) -> None:
+    """Stop the connector, wait for its tasks to end, and delete its offsets."""
+    await connect.stop(name)
+    deadline = asyncio.get_running_loop().time() + _STOP_SECONDS
+    while True:
+        state = await connect.state(name)
+        if state is None or (state.state == "STOPPED" and not state.tasks):
+            break
+        if asyncio.get_running_loop().time() > deadline:
+            raise ConnectAwayError("the connector's tasks have not stopped yet")
+        await asyncio.sleep(_POLL_SECONDS)
+    try:
+        await connect.forget_offsets(name)
+    except ConnectRefusedError as refused:  # its tasks are still about to end
+        raise ConnectAwayError(f"the connector's offsets cannot be deleted yet: {refused}") from refused
+
+
+async def _drop_slot(tools: Tools, source: CaptureSource) -> None:
+    config, _ = opened(tools.secrets, source)
+    if not isinstance(config, PostgresConfig):
+        return
+    slot = Slot.of(config, source.connector_id, None)
+    try:
+        address = await _address(tools.guard, config)
+        await Slot.of(config, source.connector_id, address).drop()
+    except (UnreachableSourceError, psycopg.Error) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise SlotLeftError(
+            f"the replication slot {slot.name} is left in the database, whose log it holds up: {reason}. {slot.by_hand}"
+        ) from error

@@ -1,0 +1,34 @@
+"""What a tenant sets for a MongoDB source."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from lily_connectors.debezium.config import DatabaseName, Password, SourceConfig, Tables, User
+
+
+class Config(SourceConfig):
+    """The server has to be a member of a replica set (one is enough). The user needs `read` and `changeStream`."""
+
+    scheme: ClassVar[str] = "mongodb"
+
+    port: int = Field(27017, ge=1024, le=65535, description="Port of the server")
+    collections: Tables = Field(
+        description="Collections to read, as `database.collection`; `database.*` is all of the database",
+        examples=[["shop.orders"]],
+    )
+    user: User | None = Field(None, description="User, where the server wants one")
+    password: Password | None = Field(None, description="The user's password")
+    auth_database: DatabaseName = Field("admin", description="Database that knows the user")
+    tls: bool = Field(False, description="Whether to connect over TLS, which proves the server's name")
+
+    def captured(self) -> list[str]:
+        return self.collections
+
+    @model_validator(mode="after")
+    def _user_and_password(self) -> Config:
+        if (self.user is None) is not (self.password is None):
+            raise ValueError("give both user and password, or neither")
+        return self
