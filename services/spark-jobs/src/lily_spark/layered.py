@@ -6,11 +6,11 @@ is one file (several when it outgrows one), so that a compaction rewrites just t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lily_spark.config import SparkSettings
@@ -45,6 +45,42 @@ class Layered:
         number = (F.pmod(F.xxhash64(*columns), F.lit(self.buckets)) + self.first_bucket).cast("int")
         placed = rows.withColumn(self.layer, F.lit(PRIMARY)).withColumn(self.bucket, number)
         return placed.select(*self.table.columns)
+
+
+def united(
+    rows: DataFrame,
+    key: Sequence[str],
+    fold: Callable[[DataFrame], DataFrame],
+    *,
+    layer: str = "__layer",
+) -> DataFrame:
+    """Both layers as one: `fold(rows)`, at the cost of a scan.
+
+    `fold` makes one row of a key's rows, and of one row itself. A key of which only the primary layer knows stands there
+    once, folded; so only the keys in the updates layer need it, and those are few: they are told to every task instead
+    of every row being moved to its key's.
+    """
+    updates, primary = rows.where(F.col(layer) == UPDATES), rows.where(F.col(layer) == PRIMARY)
+    names = ["`" + name.replace("`", "``") + "`" for name in key]
+    changed = updates.select(*names).distinct()
+    folded = fold(primary.join(changed, list(key), "left_semi").select(*rows.columns).unionByName(updates))
+    untouched = primary.join(changed, list(key), "left_anti")
+    return untouched.select(*("`" + name.replace("`", "``") + "`" for name in folded.columns)).unionByName(
+        folded
+    )
+
+
+def by_bucket(spark: SparkSession, settings: SparkSettings, layered: Layered) -> Iterator[DataFrame]:
+    """The rows of both layers, bucket by bucket: each key's are together, and no part is larger than a bucket.
+
+    A row of the updates layer belongs to the bucket that compaction would put it into. Each part is as the table is when
+    it is asked for.
+    """
+    for bucket in range(layered.first_bucket, layered.first_bucket + layered.buckets):
+        held = spark.read.format("delta").load(layered.table.uri(settings))
+        updates = layered.placed(held.where(F.col(layered.layer) == UPDATES))
+        primary = held.where(F.col(layered.layer) == PRIMARY).select(*updates.columns)
+        yield primary.unionByName(updates).where(F.col(layered.bucket) == bucket)
 
 
 def assets(settings: SparkSettings) -> Layered:

@@ -18,7 +18,7 @@ from lily_spark.cdc.sources import MirroredTable, Sources
 from lily_spark.cdc.tables import newest
 from lily_spark.cdc.topics import Capture
 from lily_spark.config import SparkSettings
-from lily_spark.layered import PRIMARY
+from lily_spark.layered import by_bucket
 
 log = get_logger(__name__)
 
@@ -79,18 +79,13 @@ class Filling:
         return found
 
     def _fill(self, table: CdcTable, chosen: MirroredTable) -> Iterator[int]:
-        layered = table.layered
         rows = 0
-        for bucket in range(layered.first_bucket, layered.first_bucket + layered.buckets):
-            held = self._spark.read.format("delta").load(layered.table.uri(self._settings))
-            # A row of the updates layer belongs to the bucket that compaction would put it into.
-            updates = layered.placed(held.where(f"__layer <> '{PRIMARY}'"))
-            both = held.where(f"__layer = '{PRIMARY}'").select(*updates.columns).unionByName(updates)
-            found = newest(both.where(F.col("__bucket") == bucket), table.key).where("NOT __deleted")
+        for number, held in enumerate(by_bucket(self._spark, self._settings, table.layered), 1):
+            found = newest(held, table.key).where("NOT __deleted")
             if chosen.ttl_days is not None:
                 oldest = datetime.now(UTC) - timedelta(days=chosen.ttl_days)
                 found = found.where(F.coalesce("__source_time", "__time") > F.lit(oldest))
             rows += self._mirror.write(table.capture, chosen, found.toArrow(), table.key, over="$lte")
-            yield bucket
+            yield number
         self._mirror.note(table.capture, chosen)
         log.info("mirror filled", topic=table.capture.topic, rows=rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
@@ -17,10 +18,18 @@ from pyspark.sql import SparkSession
 from lily_common.logs import get_logger
 from lily_spark.cdc.evolution import plain
 from lily_spark.cdc.rewrite import rebucket, widen
-from lily_spark.cdc.tables import ADDED, BUCKETS_PROPERTY, KEY_PROPERTY, row_table
+from lily_spark.cdc.tables import (
+    ADDED,
+    BUCKETS_PROPERTY,
+    KEY_PROPERTY,
+    TRUNCATED_PROPERTY,
+    newest,
+    quoted,
+    row_table,
+)
 from lily_spark.cdc.topics import FOLDER, Capture
 from lily_spark.config import SparkSettings
-from lily_spark.layered import PRIMARY, Layered
+from lily_spark.layered import PRIMARY, Layered, by_bucket
 from lily_spark.sinks.layers import UpdatesLayer, files
 from lily_spark.tables import open_table, storage_options
 
@@ -34,6 +43,7 @@ class CdcTable:
         self.capture = capture
         self.lock = threading.Lock()
         self.updates = UpdatesLayer(settings, layered)
+        self.truncated = layered.table.properties.get(TRUNCATED_PROPERTY, "")
 
     @property
     def layered(self) -> Layered:
@@ -103,6 +113,31 @@ class CdcTables:
             rebucket(self._spark, self._settings, more)
             table.updates.change(more)
 
+    def truncate(self, table: CdcTable, version: str) -> None:
+        """From now on rows of older versions are not taken; those that are there are for the caller to bury."""
+        if version <= table.truncated:
+            return
+        with table.lock:
+            opened = open_table(table.layered.table, self._settings)
+            opened.alter.set_table_properties({TRUNCATED_PROPERTY: version}, raise_if_not_exists=False)
+            table.truncated = version
+            table.updates.change(table.layered)
+        log.info("table truncated", table=table.capture.path, version=version)
+
+    def buried(self, table: CdcTable) -> Iterator[pa.Table]:
+        """Tombstones, bucket by bucket, for the rows that a TRUNCATE took; none when they are buried already."""
+        for rows in by_bucket(self._spark, self._settings, table.layered):
+            gone = newest(rows, table.key).where(f"NOT __deleted AND __version < '{table.truncated}'")
+            yield gone.selectExpr(
+                *map(quoted, table.key),
+                f"'{table.truncated}' AS __version",
+                "'t' AS __op",
+                "true AS __deleted",
+                "__source_time",
+                "current_timestamp() AS __time",
+                "CAST(array() AS array<string>) AS __unavailable",
+            ).toArrow()
+
     def known(self) -> list[CdcTable]:
         with self._lock:
             return list(self._open.values())
@@ -159,7 +194,8 @@ def stored(path: str, settings: SparkSettings) -> Layered | None:
     buckets = int(properties[BUCKETS_PROPERTY])
     layered = row_table(path, key, columns, buckets=buckets, tombstone_days=settings.tombstone_days)
     numbers = [file.bucket for file in files(table, layered) if file.layer == PRIMARY]
-    if not numbers:
-        return layered
-    now = 1 << (max(numbers).bit_length() - 1)
-    return row_table(path, key, columns, buckets=now, tombstone_days=settings.tombstone_days)
+    if numbers:
+        now = 1 << (max(numbers).bit_length() - 1)
+        layered = row_table(path, key, columns, buckets=now, tombstone_days=settings.tombstone_days)
+    kept = {name: properties[name] for name in (TRUNCATED_PROPERTY,) if name in properties}
+    return replace(layered, table=replace(layered.table, properties=layered.table.properties | kept))

@@ -8,8 +8,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lily_spark.cdc.connect import ConnectType
 from lily_spark.cdc.evolution import ddl
-from lily_spark.cdc.shape import Column, Shape, unavailable
+from lily_spark.cdc.shape import Column, Shape, event_raw, unavailable
 from lily_spark.cdc.tables import literal, quoted
 
 PLACE = ("topic", "partition", "offset")
@@ -61,7 +62,7 @@ def rows(messages: DataFrame, shape: Shape, columns: Sequence[pa.Field]) -> Data
     values = [_value(field, by_name.get(field.name), field.name in key) for field in columns]
     return read.selectExpr(
         *values,
-        f"concat(lpad(CAST({shape.position} AS string), 20, '0'), '.', lpad(CAST(offset AS string), 20, '0')) AS __version",
+        f"{_version(shape.position)} AS __version",
         "v.op AS __op",
         "v.op = 'd' AS __deleted",
         "timestamp_millis(v.source.ts_ms) AS __source_time",
@@ -72,6 +73,17 @@ def rows(messages: DataFrame, shape: Shape, columns: Sequence[pa.Field]) -> Data
         "offset",
         f"{_problem(shape)} AS {PROBLEM}",
     )
+
+
+def events(messages: DataFrame, value: ConnectType) -> DataFrame:
+    """partition, offset, op and version of `envelopes` whose rows are of no account (TRUNCATE has none)."""
+    raw, position = event_raw(value)
+    read = messages.select("partition", "offset", F.from_json("v", raw).alias("v"))
+    return read.selectExpr("partition", "offset", "v.op AS op", f"{_version(position)} AS version")
+
+
+def _version(position: str) -> str:
+    return f"concat(lpad(CAST({position} AS string), 20, '0'), '.', lpad(CAST(offset AS string), 20, '0'))"
 
 
 def _value(field: pa.Field, column: Column | None, is_key: bool) -> str:
@@ -105,7 +117,6 @@ def _problem(shape: Shape) -> str:
     rules = [
         (f"k IS NULL OR k.{_CORRUPT} IS NOT NULL", "the key cannot be read by its schema"),
         (f"v IS NULL OR v.{_CORRUPT} IS NOT NULL", "the value cannot be read by its schema"),
-        ("coalesce(v.op, '') = 't'", "the table was truncated"),
         ("coalesce(v.op, '') NOT IN ('c', 'r', 'u', 'd')", "unknown operation"),
         (f"{needs_row} AND v.after IS NULL", "no row"),
         (f"coalesce({shape.position}, -1) < 0", "no log position"),

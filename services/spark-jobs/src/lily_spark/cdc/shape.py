@@ -65,10 +65,7 @@ class Shape:
 
 def shape(key: ConnectType | None, value: ConnectType) -> Shape:
     """The shape of messages with these schemas. Raises RefusedError for what cannot be a table."""
-    members = dict(value.fields)
-    missing = [name for name in ("after", "source", "op") if name not in members]
-    if value.kind != "struct" or missing:
-        raise RefusedError("not a Debezium envelope: it has no " + ", ".join(missing or ["fields"]))
+    members = _members(value)
     if key is None or key.kind != "struct" or not key.fields:
         raise RefusedError("no primary key")
     made = (
@@ -78,6 +75,20 @@ def shape(key: ConnectType | None, value: ConnectType) -> Shape:
     )
     _check_names(made)
     return made
+
+
+def event_raw(value: ConnectType) -> tuple[str, str]:
+    """(what to read, SQL of the log position) of an event without its row. Raises RefusedError as `shape` does."""
+    source = _members(value)["source"]
+    return f"op string, ts_ms bigint, source struct<{_source(source)}>", _position(source)
+
+
+def _members(value: ConnectType) -> dict[str, ConnectType]:
+    members = dict(value.fields)
+    missing = [name for name in ("after", "source", "op") if name not in members]
+    if value.kind != "struct" or missing:
+        raise RefusedError("not a Debezium envelope: it has no " + ", ".join(missing or ["fields"]))
+    return members
 
 
 def _relational(key: ConnectType, after: ConnectType, members: dict[str, ConnectType]) -> Shape:

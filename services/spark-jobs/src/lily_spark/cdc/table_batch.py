@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lily_spark.cdc.connect import RefusedError, parse
 from lily_spark.cdc.evolution import evolve
 from lily_spark.cdc.registry import CdcTable, CdcTables
-from lily_spark.cdc.rows import PLACE, PROBLEM, rows
+from lily_spark.cdc.rows import PLACE, PROBLEM, events, rows
 from lily_spark.cdc.shape import Shape, shape
 from lily_spark.cdc.tables import newest
 from lily_spark.cdc.topics import Capture
@@ -55,6 +55,7 @@ class TableBatch:
         self._capture = capture
         self._parts = parts.where(F.col("topic") == capture.topic)
         self._shapes = shapes
+        self._truncated = ""
 
     def write(self, mirror: Mirror) -> Outcome:
         """Return when the rows are durable. The refused are not written anywhere yet."""
@@ -80,6 +81,9 @@ class TableBatch:
         taken: list[tuple[Row, Shape]] = []
         refused: list[pa.Table] = []
         for row in self._shapes:
+            if row[PROBLEM] is None and row["ks"] is None:
+                refused.append(self._without_key(row))
+                continue
             try:
                 made = _shape(row)
                 self._prepare(made)
@@ -88,6 +92,19 @@ class TableBatch:
             else:
                 taken.append((row, made))
         return taken, refused
+
+    def _without_key(self, row: Row) -> pa.Table:
+        """A TRUNCATE has no key; anything else without one is refused (its places are returned)."""
+        messages = self._parts.where(_of(row))
+        try:
+            found = events(messages, parse(row["vs"])).toArrow()
+        except RefusedError as why:
+            return self._places(messages, str(why))
+        whole = pc.equal(pc.fill_null(found["op"], ""), "t")
+        self._truncated = max([self._truncated, *found.filter(whole)["version"].to_pylist()])
+        others = found.filter(pc.invert(whole))
+        reason = pa.array(["no primary key"] * others.num_rows, pa.string())
+        return _refused(self._capture, others.append_column(PROBLEM, reason))
 
     def _prepare(self, made: Shape) -> None:
         """The table exists and has columns for rows of this shape. Raises RefusedError when that would do harm."""
@@ -114,7 +131,7 @@ def _shape(row: Row) -> Shape:
     """Raises RefusedError."""
     if row[PROBLEM] is not None:
         raise RefusedError(row[PROBLEM])
-    return shape(parse(row["ks"]) if row["ks"] is not None else None, parse(row["vs"]))
+    return shape(parse(row["ks"]), parse(row["vs"]))
 
 
 def _of(row: Row) -> str:
@@ -126,9 +143,9 @@ def _of(row: Row) -> str:
 
 def _folded(parsed: DataFrame, table: CdcTable) -> DataFrame:
     """One row a key of those without a problem, and every one that has one, with its place."""
-    fine = parsed.where(f"{PROBLEM} IS NULL").drop("partition", "offset", PROBLEM)
+    fine = parsed.where(f"{PROBLEM} IS NULL AND __version > '{table.truncated}'")
     broken = parsed.where(f"{PROBLEM} IS NOT NULL")
-    whole = newest(fine, table.key).selectExpr(
+    whole = newest(fine.drop("partition", "offset", PROBLEM), table.key).selectExpr(
         "*",
         "CAST(NULL AS int) AS partition",
         "CAST(NULL AS bigint) AS offset",

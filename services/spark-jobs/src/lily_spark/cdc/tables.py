@@ -14,10 +14,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
-from lily_spark.layered import Layered
+from lily_spark.layered import Layered, united
 from lily_spark.tables import COMMON_PROPERTIES, Table
 
 KEY_PROPERTY, BUCKETS_PROPERTY = "lily.key", "lily.buckets"
+#: Rows of versions below this one went with a TRUNCATE at the source.
+TRUNCATED_PROPERTY = "lily.truncated"
 
 #: What stands in a row beside the source's columns. `__version` orders the rows of one key as bytes: log position,
 #: then offset, zero-padded. `__unavailable` names the columns whose value the source did not send (unchanged TOAST)
@@ -118,7 +120,7 @@ def newest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 
 def latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """What readers see: the source's columns of the rows that are there now, with `__version` and `__source_time`."""
-    current = newest(rows, key).where("NOT __deleted")
+    current = united(rows, key, lambda found: newest(found, key)).where("NOT __deleted")
     return current.select(*(quoted(name) for name in current.columns if name not in HIDDEN))
 
 
