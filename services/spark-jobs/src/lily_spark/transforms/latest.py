@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from lily_common import events as ev
 from lily_common.state import DELETED
+from lily_spark.layered import united
 from lily_spark.transforms.registers import KEY, newest
 
 #: Fields of the core aspect that are columns, and whether they are lists.
@@ -27,8 +28,8 @@ _CORE = "aspect|core"
 
 
 def registers_latest(silver: DataFrame) -> DataFrame:
-    """The newest row of each (tenant, subject, register) over both layers."""
-    return newest(silver)
+    """The newest row of each (tenant, subject, register) over both layers (`silver`: all columns of silver.assets)."""
+    return united(silver, KEY, newest, layer="layer")
 
 
 def assets_latest(silver: DataFrame) -> DataFrame:
