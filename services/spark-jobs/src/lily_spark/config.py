@@ -62,6 +62,15 @@ class SparkSettings(Settings):
         ge=1,
         description="A table's buckets are doubled when their files are larger than this on average",
     )
+    gold_buckets: int = Field(
+        8, alias="LILY_GOLD_BUCKETS", ge=1, description="Buckets of a new incremental table"
+    )
+    gold_incremental_rows: int = Field(
+        200_000,
+        alias="LILY_GOLD_INCREMENTAL_ROWS",
+        ge=1,
+        description="Beyond so many changed rows or facts a refresh computes every row",
+    )
     optimize_seconds: int = Field(
         900, alias="LILY_OPTIMIZE_SECONDS", ge=1, description="Merge small files of append-only tables"
     )

@@ -200,7 +200,7 @@ def _field(item: Any) -> str:
 
 def _fail(field: str, message: str) -> PydanticCustomError:
     text = message.replace("{", "(").replace("}", ")")
-    return PydanticCustomError("declaration", f"{text}", {"field": field})  # type: ignore[arg-type]
+    return PydanticCustomError("declaration", f"{text}", {"field": field})
 
 
 def _parsed(field: str, text: str) -> Expression:
@@ -244,6 +244,9 @@ def _check_sides(spec: TableSpec) -> None:
         ):
             raise _fail(f"{field}.on", "a full join is on the fact's key")
         known.append(dimension.alias)
+    joins = {dimension.join for dimension in spec.dimensions}
+    if {"full", "inner"} <= joins:
+        raise _fail("dimensions", "a full join goes with left joins, not with inner ones")
 
 
 def _check_columns(spec: TableSpec) -> None:

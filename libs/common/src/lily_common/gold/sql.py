@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
 
 MAX_LENGTH = 2_000
 AGGREGATES = frozenset(
@@ -41,7 +40,7 @@ FUNCTIONS = SCALARS | AGGREGATES
 _WORDS = frozenset(
     {"in", "and", "or", "not", "when", "then", "else", "between", "like", "is", "case", "distinct", "from"}
 )
-_REFUSED: tuple[tuple[type[exp.Expression], str], ...] = (
+_REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Query, "a subquery"),
     (exp.Subquery, "a subquery"),
     (exp.Table, "a table"),
@@ -98,7 +97,7 @@ def parse(text: str) -> Expression:
     return Expression(text.strip(), columns, bool(functions & AGGREGATES), plain)
 
 
-def _parsed(text: str) -> tuple[list[Token], exp.Expression]:
+def _parsed(text: str) -> tuple[list[Token], exp.Expr]:
     try:
         tokens = sqlglot.tokenize(text, read="spark")
         trees = sqlglot.parse(text, read="spark")
@@ -108,7 +107,7 @@ def _parsed(text: str) -> tuple[list[Token], exp.Expression]:
         raise ExpressionError("the expression is nested too deeply") from None
     if any(token.comments for token in tokens) or "--" in text or "/*" in text:
         raise ExpressionError("an expression holds no comments")
-    if len(trees) != 1 or not isinstance(trees[0], exp.Expression):
+    if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
         raise ExpressionError("one expression is wanted")
     return tokens, trees[0]
 
@@ -121,7 +120,7 @@ def _functions(tokens: list[Token]) -> Iterator[str]:
             yield token.text.lower()
 
 
-def _check(node: exp.Expression) -> None:
+def _check(node: exp.Expr) -> None:
     for kind, what in _REFUSED:
         if isinstance(node, kind):
             raise ExpressionError(f"{what} is not allowed in a declaration")

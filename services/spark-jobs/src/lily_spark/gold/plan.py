@@ -35,6 +35,7 @@ def table_path(tenant: str, name: str) -> str:
 class Plan:
     """A declaration that can be run. `sources` by alias."""
 
+    spark: SparkSession
     tenant: str
     spec: TableSpec
     sources: Mapping[str, Source]
@@ -99,7 +100,7 @@ def resolve(spark: SparkSession, settings: SparkSettings, tenant: str, spec: Tab
     """Raises PlanError, RefusedExpressionError, and VersionGoneError when a source is not there (yet)."""
     check_all(spark, spec)
     sources = {side.alias: _source(spark, settings, tenant, side) for side in spec.sides}
-    plan = Plan(tenant, spec, sources)
+    plan = Plan(spark, tenant, spec, sources)
     _check_columns(plan)
     _check_keys(plan)
     return plan

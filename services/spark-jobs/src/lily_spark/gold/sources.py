@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lily_spark.cdc.tables import KEY_PROPERTY, newest, quoted
@@ -28,7 +28,8 @@ _HELD = ("__version", "__deleted", UNAVAILABLE, "__known", "__layer")
 class Source(Protocol):
     """A source of rows. `path` is its table in the lake; `by` and `values` restrict rows to those of these values."""
 
-    path: str
+    @property
+    def path(self) -> str: ...
 
     @property
     def key(self) -> tuple[str, ...]: ...
@@ -76,6 +77,8 @@ class RowSource:
     spark: SparkSession
     settings: SparkSettings
     path: str
+    #: Whether a part of the key may be null, and is then a value like any other.
+    null_safe: bool = False
 
     @cached_property
     def _table(self) -> tuple[tuple[str, ...], pa.Schema, str]:
@@ -129,11 +132,11 @@ class RowSource:
         by: Sequence[str] = (),
         values: DataFrame | None = None,
     ) -> DataFrame:
-        raw = self._raw(version, list(dict.fromkeys([*self.key, *columns, *by])), held=_HELD)
+        raw = self._raw(version, list(dict.fromkeys([*self.key, *columns, *by])), held=_HELD).alias("raw")
         if values is None:
             there = self._whole(raw)
         elif set(by) <= set(self.key):
-            there = self._newest(raw.join(F.broadcast(values), list(by), "left_semi"))
+            there = self._newest(raw.join(F.broadcast(values.alias("v")), self._equal(by), "left_semi"))
         else:
             there = self._by_value(raw, by, values)
         return there.where("NOT __deleted").select(*map(quoted, dict.fromkeys([*columns, *by])), UNAVAILABLE)
@@ -182,6 +185,11 @@ class RowSource:
         )
         now = self._newest(updates.unionByName(of_interest))
         return now.join(F.broadcast(values), list(by), "left_semi")
+
+    def _equal(self, by: Sequence[str]) -> Column:
+        pairs = [(F.col(f"raw.{quoted(name)}"), F.col(f"v.{quoted(name)}")) for name in by]
+        equal = [one.eqNullSafe(other) if self.null_safe else one == other for one, other in pairs]
+        return reduce(Column.__and__, equal)
 
     def _newest(self, rows: DataFrame) -> DataFrame:
         return newest(rows, self.key)

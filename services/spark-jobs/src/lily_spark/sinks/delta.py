@@ -8,6 +8,7 @@ some ten milliseconds. Spark does what is large: compaction, merges, reads.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
@@ -33,18 +34,28 @@ class Appender:
         The version is for `last_version` to read; it is not compared here. Two writers that commit under one
         application id at the same time fail, but for the first.
         """
-        if not rows.num_rows:
-            return
+        if rows.num_rows:
+            self.commit(rows, dict([transaction] if transaction else []))
+
+    def commit(self, rows: pa.Table, transactions: Mapping[str, int]) -> None:
+        """Commit `rows`, which may be none, and `transactions` (application id -> version)."""
+        properties = _properties(transactions)
         with self._lock:
             table = self._open or open_table(self._table, self._settings)
             self._open = None  # after a failure the table is opened afresh
-            write_deltalake(
-                table,
-                rows.select(self._table.columns).cast(self._table.schema),
-                mode="append",
-                writer_properties=_WRITER,
-                commit_properties=_properties(transaction),
-            )
+            if rows.num_rows:
+                write_deltalake(
+                    table,
+                    rows.select(self._table.columns).cast(self._table.schema),
+                    mode="append",
+                    writer_properties=_WRITER,
+                    commit_properties=properties,
+                )
+            else:
+                table.create_write_transaction(
+                    [], "append", table.schema(), list(self._table.partitions), commit_properties=properties
+                )
+                table.update_incremental()  # unlike a write, this leaves the table as it was opened
             self._open = table
 
     def last_version(self, app_id: str) -> int | None:
@@ -54,9 +65,9 @@ class Appender:
             return self._open.transaction_version(app_id)
 
 
-def _properties(transaction: tuple[str, int] | None) -> CommitProperties:
+def _properties(transactions: Mapping[str, int]) -> CommitProperties:
     return CommitProperties(
-        app_transactions=[Transaction(*transaction)] if transaction else None,
+        app_transactions=[Transaction(*each) for each in transactions.items()] or None,
         # What makes the append invisible to the conflict check of a Spark commit that runs meanwhile.
         custom_metadata={"isBlindAppend": True},
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -53,8 +54,11 @@ class UpdatesLayer:
 
         A column that `rows` have not is null in all of them.
         """
-        if not rows.num_rows:
-            return
+        if rows.num_rows:
+            self.commit(rows, dict([transaction] if transaction else []))
+
+    def commit(self, rows: pa.Table, transactions: Mapping[str, int]) -> None:
+        """As `append`, with any number of transactions, and also without rows."""
         with self._lock:
             rows = _with(rows, self.layered.layer, pa.array([UPDATES] * rows.num_rows, pa.string()))
             number = pa.array([-self._round] * rows.num_rows, pa.int32())
@@ -62,7 +66,9 @@ class UpdatesLayer:
             for field in self.layered.table.schema:
                 if field.name not in rows.column_names:
                     rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-            self._appender.append(rows, transaction)
+            self._appender.commit(rows, transactions)
+            if not rows.num_rows:
+                return
             self._files += 1
             waiting = self._waiting
             self._waiting = Waiting(
