@@ -23,6 +23,7 @@ from lily_spark.cdc.sources import Source, Sources, asset, mirrored
 from lily_spark.cdc.table_batch import Outcome, TableBatch
 from lily_spark.cdc.topics import Capture
 from lily_spark.config import SparkSettings
+from lily_spark.erasing import gate
 from lily_spark.tables import EVENTS, open_table
 
 log = get_logger(__name__)
@@ -56,6 +57,7 @@ class CdcSink:
 
     def write(self, batch: DataFrame, _batch_id: int) -> None:
         """Return when every row is in its table (and mirror) or among the dead letters; raises when any is not."""
+        batch = gate.pass_changes(batch, gate.current())
         parts = envelopes(batch).persist()
         try:
             shapes = _shapes(parts)

@@ -8,6 +8,7 @@ from functools import partial
 from lily_common.events import BULK_TOPIC, PRIORITY_TOPIC, RAW_TOPIC
 from lily_spark import layered, tables
 from lily_spark.config import SparkSettings
+from lily_spark.erasing.job import Erasing
 from lily_spark.jobs import cdc, events, mirror, raw
 from lily_spark.runtime.app import Application, run
 from lily_spark.runtime.kafka import wait_for_topics
@@ -41,5 +42,6 @@ def wire(app: Application) -> None:
     changes = CdcUpkeep(app.spark, settings, cdc.add(app))
     upkeep.add(*changes.tasks())
     upkeep.housekeeping.register(changes.paths)
+    upkeep.add(Erasing(app.spark, settings, upkeep.housekeeping.paths).task())
     upkeep.start()
     app.at_stop.append(upkeep.stop)

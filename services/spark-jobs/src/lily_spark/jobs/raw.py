@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lily_common.events import RAW_TOPIC
+from lily_spark.erasing import gate
 from lily_spark.runtime.app import Application
 from lily_spark.sinks.delta import Appender
 from lily_spark.sources import kafka as source
@@ -23,7 +24,7 @@ def add(app: Application) -> None:
     appender = Appender(RAW, app.settings)
 
     def write(batch: DataFrame, _batch_id: int) -> None:
-        appender.append(batch.toArrow())
+        appender.append(gate.pass_requests(batch.toArrow(), gate.current()))
 
     app.queries.add(QUERY, partial(_start, app, write))
 

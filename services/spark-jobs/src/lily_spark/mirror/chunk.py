@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pymongo.database import Database
 
@@ -14,6 +15,9 @@ from lily_spark.mirror import assets, identity, relations
 from lily_spark.mirror.changes import Message, MirrorEvent, Reject, gather, parse
 from lily_spark.mirror.settings import MirrorConfig
 from lily_spark.mirror.store import Document
+
+if TYPE_CHECKING:  # the workers get it with the config, where there is one
+    from lily_common.erasing.stoplist import StopList
 
 log = get_logger(__name__)
 
@@ -71,7 +75,9 @@ def mirror_chunk(mirror: Database[Document], messages: list[Message], config: Mi
     events: list[MirrorEvent] = []
     for message in messages:
         try:
-            events.append(parse(message))
+            event = parse(message)
+            if config.stop is None or not _stopped(event, config.stop):
+                events.append(event)
         except ValueError as broken:
             counts.unreadable += 1
             log.warning("unreadable message", position=message.position, reason=str(broken)[:300])
@@ -88,3 +94,9 @@ def mirror_chunk(mirror: Database[Document], messages: list[Message], config: Mi
             Reject("the asset's document would be too large", event.message) for event in outcome.too_large
         )
     return counts
+
+
+def _stopped(event: MirrorEvent, stop: StopList) -> bool:
+    """Whether the event holds what was erased."""
+    told = {"id": event.id, "source": event.source, "subject": event.subject, "data": event.data}
+    return stop.stops(event.tenant, told)

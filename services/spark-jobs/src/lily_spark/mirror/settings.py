@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # workers do not need it, and its import costs each of them memory
     from lily_common.config import Settings
+    from lily_common.erasing.stoplist import StopList
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,16 @@ class MirrorConfig:
     keep_deleted: timedelta
     sensitive: dict[str, frozenset[str]] = field(default_factory=dict)
     """Tenant -> names of the fields that never reach the mirror."""
+    stop: StopList | None = field(default=None, repr=False, compare=False)
+    """What was erased and is not to come back; None: nothing."""
 
     @classmethod
-    def of(cls, settings: Settings, sensitive: dict[str, frozenset[str]] | None = None) -> MirrorConfig:
+    def of(
+        cls,
+        settings: Settings,
+        sensitive: dict[str, frozenset[str]] | None = None,
+        stop: StopList | None = None,
+    ) -> MirrorConfig:
         return cls(
             mongo_uri=settings.mongo_uri.get_secret_value(),
             database=settings.mongo_database,
@@ -31,6 +39,7 @@ class MirrorConfig:
             keep=timedelta(days=settings.mirror_days),
             keep_deleted=timedelta(days=settings.tombstone_days),
             sensitive=sensitive or {},
+            stop=stop,
         )
 
     def sensitive_of(self, tenant: str) -> frozenset[str]:

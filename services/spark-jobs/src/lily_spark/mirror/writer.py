@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lily_common import metrics
 from lily_common.logs import get_logger
 from lily_spark.config import spark_settings
+from lily_spark.erasing import gate
 from lily_spark.mirror import dead_letters
 from lily_spark.mirror.chunk import Counts
 from lily_spark.mirror.policy import PolicyReader
@@ -42,7 +43,7 @@ def write_batch(df: DataFrame, batch_id: int) -> Counts:
 def current_config() -> MirrorConfig:
     """The mirror's settings with every tenant's policy of now; the mirror's indexes exist when it returns."""
     settings = spark_settings()
-    config = MirrorConfig.of(settings, _policies(settings.kafka_bootstrap).current())
+    config = MirrorConfig.of(settings, _policies(settings.kafka_bootstrap).current(), gate.current() or None)
     with _preparing:
         if config.database not in _prepared:
             ensure_indexes(open_mirror(config), config.dedupe)

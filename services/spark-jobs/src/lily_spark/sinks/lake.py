@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from lily_common.erasing.stoplist import Current
 from lily_common.metrics import STREAM_CONFLICTS, STREAM_REPEATS
 from lily_spark.config import SparkSettings
+from lily_spark.erasing import gate
 from lily_spark.sinks.dead_letters import DeadLetters
 from lily_spark.sinks.delta import Appender
 from lily_spark.sinks.identities import Identities, Verdict
@@ -25,7 +27,8 @@ QUERY = "events"
 class EventSink:
     """Writes batches of parsed events. A batch, or any message of it, may come again: nothing is then doubled."""
 
-    def __init__(self, settings: SparkSettings, updates: UpdatesLayer) -> None:
+    def __init__(self, settings: SparkSettings, updates: UpdatesLayer, stop: Current = gate.current) -> None:
+        self._stop = stop
         self._settings = settings
         self._bronze = Appender(EVENTS, settings)
         self._silver = updates
@@ -45,6 +48,8 @@ class EventSink:
         between the two, and a register taken twice does no harm.
         """
         events, broken = split(batch.toArrow())
+        stop = self._stop()
+        events, broken = gate.pass_events(events, stop), gate.pass_letters(broken, stop)
         self._dead_letters.send(broken)
         events = in_kafka_order(events)
         verdict = self._identities.judge(events)

@@ -35,6 +35,10 @@ class Housekeeping:
         """Keep these tables from now on."""
         self._providers.append(paths)
 
+    def paths(self) -> list[str]:
+        """Of every table that is kept, as of now."""
+        return [path for provider in self._providers for path in provider()]
+
     def task(self) -> Task:
         return Task("housekeeping", 5.0, self.run)
 
@@ -76,7 +80,7 @@ class Housekeeping:
     def _next(self) -> str | None:
         """The table that has waited longest, of those whose time has come."""
         now = time.monotonic()
-        paths = [path for provider in self._providers for path in provider()]
+        paths = self.paths()
         began = now - self._settings.housekeeping_seconds
         waiting = [(self._done.get(path, began), path) for path in paths]
         due = [found for found in waiting if now - found[0] >= self._settings.housekeeping_seconds]
