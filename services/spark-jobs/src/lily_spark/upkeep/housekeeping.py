@@ -65,7 +65,7 @@ class Housekeeping:
             return
         with UPKEEP_SECONDS.labels(path, "vacuum").time():
             removed = table.vacuum(
-                retention_hours=24 * self._settings.vacuum_days,
+                retention_hours=int(24 * self._settings.vacuum_days),
                 dry_run=False,
                 enforce_retention_duration=False,
             )
