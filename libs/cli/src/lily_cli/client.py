@@ -62,6 +62,14 @@ class LilyClient:
     def patch(self, path: str, body: Any, *, operator: bool = False) -> Any:
         return self.call("PATCH", path, body=body, operator=operator)
 
+    def put_text(self, path: str, text: bytes, content_type: str) -> Any:
+        """A body that is no JSON."""
+        headers = self.settings.headers() | {"Content-Type": content_type}
+        response = self._request("PUT", path, content=text, headers=headers)
+        if response.status_code >= 400:
+            raise api_error(response)
+        return _decoded(response)
+
     def delete(self, path: str, *, operator: bool = False) -> Any:
         return self.call("DELETE", path, operator=operator)
 

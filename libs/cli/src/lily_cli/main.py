@@ -18,6 +18,7 @@ from lily_cli.commands import (
     harvest,
     keys,
     subscriptions,
+    tables,
     tag,
     tail,
     tenants,
@@ -68,6 +69,7 @@ app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(connectors.app, name="connectors")
 app.add_typer(harvest.app, name="harvest")
+app.add_typer(tables.app, name="tables")
 app.add_typer(commands.app, name="commands")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")

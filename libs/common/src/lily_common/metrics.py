@@ -43,6 +43,17 @@ UPKEEP_SECONDS = Histogram("lily_upkeep_seconds", "Upkeep time", ["table", "oper
 TABLE_FILES = Gauge("lily_table_files", "Data files of a lake table", ["table"])
 TABLE_BYTES = Gauge("lily_table_bytes", "Bytes of a lake table's data files", ["table"])
 
+#: Refreshes of incremental tables, by table (its path), mode (incremental, full) and outcome (succeeded, failed).
+TABLE_REFRESHES = Counter("lily_table_refreshes_total", "Refreshes", ["table", "mode", "outcome"])
+#: Duration of a refresh, in seconds.
+TABLE_REFRESH_SECONDS = Histogram(
+    "lily_table_refresh_seconds", "Refresh time", ["table", "mode"], buckets=(*_SECONDS, 120, 600)
+)
+#: Rows that refreshes wrote, by operation (upserted, removed).
+TABLE_REFRESH_ROWS = Counter("lily_table_refresh_rows_total", "Rows written", ["table", "operation"])
+#: Rows that a full refresh found to differ from what the incremental ones had left.
+TABLE_DRIFT = Counter("lily_table_drift_rows_total", "Rows that differed", ["table"])
+
 #: Notices read by egress (each event arrives twice by design).
 NOTICES = Counter(
     "lily_notices_total", "Notices read", ["outcome"]

@@ -41,7 +41,7 @@ _DECLARATIONS = (
         ],
         "select": _ASSETS | {"downstreams": "coalesce(edges.downstreams, 0)"},
         "key": ["tenant", "qualified_name"],
-        "interval": "60s",
+        "interval": "5m",
         "full_refresh": "7d",
     },
     {
@@ -66,7 +66,7 @@ _DECLARATIONS = (
             "tagged_columns": "count_if(is_column AND tagged)",
             "coverage": "round(count_if(tagged) / count(*), 4)",
         },
-        "interval": "60s",
+        "interval": "5m",
         "full_refresh": "7d",
     },
 )

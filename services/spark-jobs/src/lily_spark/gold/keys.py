@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lily_common.gold.spec import Dimension
+from lily_common.gold.spec import Dimension, Side
 from lily_spark.gold.plan import Plan
 from lily_spark.gold.snapshots import Span, TooManyChangesError
 from lily_spark.gold.sources import distinct
@@ -42,32 +42,41 @@ def touched(plan: Plan, spans: Mapping[str, Span], versions: Mapping[str, int], 
 
     Raises TooManyChangesError when they are more than `limit`, VersionGoneError when a version is gone.
     """
-    spec = plan.spec
     parts: list[pa.Table] = []
     result = Touched(pa.table({}))
-    for side in spec.sides:
-        if side.alias not in spans or (isinstance(side, Dimension) and not side.include):
+    for side in plan.spec.sides:
+        if isinstance(side, Dimension) and not side.include:
             continue
-        span = spans[side.alias]
-        source = plan.sources[side.alias]
-        if isinstance(side, Dimension):
-            on = list(side.on)
-            changed = source.changed(span, on, limit)
-            keys = _facts(plan, side, _known(changed, on), versions)
-        else:
-            changed = source.changed(span, plan.fact_key, limit)
-            keys = _renamed(plan, changed)
-        result.changes[side.alias] = changed.num_rows
-        if keys.num_rows > limit:
-            raise TooManyChangesError(f"changes of {side.alias} touch more than {limit} facts")
-        if side.deletes == "keep":
-            keys = _without_deleted(keys)
-        result.facts[side.alias] = distinct(keys.select(key_names(plan))).num_rows
-        parts.append(_spoken(plan, keys, side.alias))
+        changes, keys = touched_by(plan, side, spans[side.alias], versions, limit)
+        result.changes[side.alias] = changes
+        result.facts[side.alias] = keys.num_rows
+        parts.append(keys.append_column("alias", pa.array([side.alias] * keys.num_rows, pa.string())))
     result.keys = _together(plan, parts)
     if result.keys.num_rows > limit:
         raise TooManyChangesError(f"more than {limit} facts are touched")
     return result
+
+
+def touched_by(
+    plan: Plan, side: Side, span: Span, versions: Mapping[str, int], limit: int
+) -> tuple[int, pa.Table]:
+    """How many rows of the side the span changed, and the keys of the facts that these touch, each once.
+
+    Raises as `touched`.
+    """
+    source = plan.sources[side.alias]
+    if isinstance(side, Dimension):
+        on = list(side.on)
+        changed = source.changed(span, on, limit)
+        keys = _facts(plan, side, _known(changed, on), versions)
+    else:
+        changed = source.changed(span, plan.fact_key, limit)
+        keys = _renamed(plan, changed)
+    if keys.num_rows > limit:
+        raise TooManyChangesError(f"changes of {side.alias} touch more than {limit} facts")
+    if side.deletes == "keep":
+        keys = _without_deleted(keys)
+    return changed.num_rows, distinct(keys.select(key_names(plan)))
 
 
 def _facts(plan: Plan, dimension: Dimension, values: pa.Table, versions: Mapping[str, int]) -> pa.Table:
@@ -113,12 +122,6 @@ def _known(rows: pa.Table, columns: tuple[str, ...] | list[str]) -> pa.Table:
 
 def _without_deleted(keys: pa.Table) -> pa.Table:
     return keys.filter(pc.invert(keys.column("deleted")))
-
-
-def _spoken(plan: Plan, keys: pa.Table, alias: str) -> pa.Table:
-    names = key_names(plan)
-    each = distinct(keys.select(names))
-    return each.append_column("alias", pa.array([alias] * each.num_rows, pa.string()))
 
 
 def _together(plan: Plan, parts: list[pa.Table]) -> pa.Table:

@@ -37,7 +37,7 @@ class Refresher:
 
     def __init__(self, spark: SparkSession, settings: SparkSettings, tenant: str, spec: TableSpec) -> None:
         self._spark = spark
-        self._settings = settings
+        self.settings = settings
         self.tenant = tenant
         self.spec = spec
         self.target = Target(spark, settings, table_path(tenant, spec.name))
@@ -48,7 +48,7 @@ class Refresher:
         `full` computes every row besides, compares and repairs. What makes that necessary is told as `reason`.
         """
         started = time.monotonic()
-        plan, versions = self._resolved()
+        plan, versions = self.resolved()
         state = self.target.state(plan)
         reason = why_build(plan, state)
         if state is None or reason is not None:
@@ -60,7 +60,7 @@ class Refresher:
     def check(self, *, repair: bool) -> dict[str, Any]:
         """Bring the table up to date, then compare it with a computation of every row; `repair` puts right what differs."""
         started = time.monotonic()
-        plan, versions = self._resolved()
+        plan, versions = self.resolved()
         state = self.target.state(plan)
         reason = why_build(plan, state)
         if state is None or reason is not None:
@@ -73,15 +73,21 @@ class Refresher:
         """Whether the schedule asks for a full refresh now."""
         if self.spec.full_refresh is None:
             return False
-        plan, _versions = self._resolved()
+        plan, _versions = self.resolved()
         state = self.target.state(plan)
         if state is None or not state.full_at:
             return False
         return time.time() * 1000 - state.full_at > self.spec.full_refresh * 1000
 
-    def _resolved(self) -> tuple[Plan, dict[str, int]]:
-        plan = resolve(self._spark, self._settings, self.tenant, self.spec)
+    def resolved(self) -> tuple[Plan, dict[str, int]]:
+        """The plan, and the newest version of each source. Raises as `plan.resolve`."""
+        plan = resolve(self._spark, self.settings, self.tenant, self.spec)
         return plan, {alias: source.version() for alias, source in plan.sources.items()}
+
+    def touched(self, plan: Plan, versions: Mapping[str, int], state: State) -> Touched:
+        """The facts that the next refresh would recompute. Raises VersionGoneError and TooManyChangesError."""
+        self._prepare(full=False)
+        return self._changes(plan, versions, state)[0]
 
     def _bring_up(
         self, plan: Plan, versions: Mapping[str, int], state: State, *, full: bool, repair: bool = True
@@ -110,14 +116,14 @@ class Refresher:
 
     def _build(self, plan: Plan, versions: Mapping[str, int], state: State, reason: str) -> dict[str, Any]:
         self._prepare(full=True)
-        rows = Rows(plan, self._settings, versions, -1, {})
+        rows = Rows(plan, self.settings, versions, -1, {})
         self.target.create(plan, rows.whole(), state, versions)
         log.info("incremental table built", table=self.target.path, reason=reason)
         return {"mode": FULL, "reason": reason, "built": True}
 
     def _incremental(self, plan: Plan, versions: Mapping[str, int], state: State) -> dict[str, Any]:
         self._prepare(full=False)
-        found, spans = self._touched(plan, versions, state)
+        found, spans = self._changes(plan, versions, state)
         done = {
             "changes": found.changes,
             "touched": found.facts,
@@ -127,7 +133,7 @@ class Refresher:
         }
         changed: pa.Table | None = None
         if found.keys.num_rows:
-            rows = Rows(plan, self._settings, versions, self.target.version(), spans)
+            rows = Rows(plan, self.settings, versions, self.target.version(), spans)
             changed = pa.table(rows.changed(found.keys).drop("old").toArrow())
             done |= _counted(changed)
         if changed is None and dict(state.sources or {}) == dict(versions):
@@ -135,29 +141,29 @@ class Refresher:
         self.target.commit(plan, _or_empty(changed), state, versions, full=False)
         return done
 
-    def _touched(
+    def _changes(
         self, plan: Plan, versions: Mapping[str, int], state: State
     ) -> tuple[Touched, dict[str, Span]]:
-        limit = self._settings.gold_incremental_rows
-        spans = spans_of(self._settings, plan, versions, state, self.spec.overlap)
+        limit = self.settings.gold_incremental_rows
+        spans = spans_of(self.settings, plan, versions, state, self.spec.overlap)
         try:
             return touched(plan, spans, versions, limit), spans
         except VersionGoneError:
             if not self.spec.overlap:
                 raise
         # What is needed is what has not been taken in; the overlap reaches as far as the lake does.
-        spans = spans_of(self._settings, plan, versions, state, 0)
+        spans = spans_of(self.settings, plan, versions, state, 0)
         return touched(plan, spans, versions, limit), spans
 
     def _compare(self, plan: Plan, versions: Mapping[str, int], state: State, *, repair: bool) -> Drift:
         self._prepare(full=True)
-        rows = Rows(plan, self._settings, versions, self.target.version(), {})
+        rows = Rows(plan, self.settings, versions, self.target.version(), {})
         different = rows.different().persist()
         try:
             count = different.count()
             shown = examples(plan, different)
             repaired = 0
-            if repair and count > self._settings.gold_incremental_rows:
+            if repair and count > self.settings.gold_incremental_rows:
                 self._replace(plan, rows, different, state, versions)
                 repaired = count
             elif repair:
@@ -165,7 +171,7 @@ class Refresher:
                     plan, pa.table(different.drop("old").toArrow()), state, versions, full=True
                 )
                 repaired = count
-            held = rows.held().count() if count <= self._settings.gold_incremental_rows else -1
+            held = rows.held().count() if count <= self.settings.gold_incremental_rows else -1
         finally:
             different.unpersist()
         if count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -78,6 +78,22 @@ def version_at(settings: SparkSettings, path: str, moment: datetime) -> int | No
     except (DeltaError, OSError):
         return None
     return table.version()
+
+
+def created_at(settings: SparkSettings, path: str) -> datetime | None:
+    """When the table was made."""
+    table = open_snapshot(settings, path)
+    created = table.metadata().created_time if table is not None else None
+    return datetime.fromtimestamp(created / 1000, UTC) if created else None
+
+
+def row_count(settings: SparkSettings, path: str) -> int:
+    """How many rows its files hold, overtaken ones included."""
+    table = open_snapshot(settings, path)
+    if table is None:
+        return 0
+    counts = pa.table(table.get_add_actions(flatten=True)).column("num_records").to_pylist()
+    return sum(int(count or 0) for count in counts)
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

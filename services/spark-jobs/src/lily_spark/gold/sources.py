@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from lily_spark.cdc.tables import KEY_PROPERTY, newest, quoted
 from lily_spark.config import SparkSettings
 from lily_spark.gold.snapshots import Span, VersionGoneError, changes, open_snapshot
-from lily_spark.layered import UPDATES
+from lily_spark.layered import UPDATES, united
 
 UNAVAILABLE = "__unavailable"
 _HELD = ("__version", "__deleted", UNAVAILABLE, "__known", "__layer")
@@ -134,7 +134,7 @@ class RowSource:
     ) -> DataFrame:
         raw = self._raw(version, list(dict.fromkeys([*self.key, *columns, *by])), held=_HELD).alias("raw")
         if values is None:
-            there = self._whole(raw)
+            there = united(raw, self.key, self._newest)
         elif set(by) <= set(self.key):
             there = self._newest(raw.join(F.broadcast(values.alias("v")), self._equal(by), "left_semi"))
         else:
@@ -161,15 +161,6 @@ class RowSource:
             for name in (*columns, *held)
         ]
         return table.select(*chosen)
-
-    def _whole(self, raw: DataFrame) -> DataFrame:
-        """Rows that no update touches need no folding: the primary layer has one row a key."""
-        layer = F.col("__layer")
-        updates, primary = raw.where(layer == UPDATES), raw.where(layer != UPDATES)
-        touched = F.broadcast(updates.select(*map(quoted, self.key)).distinct())
-        still = primary.join(touched, list(self.key), "left_anti").drop("__layer", "__known", "__version")
-        moved = self._newest(updates.unionByName(primary.join(touched, list(self.key), "left_semi")))
-        return still.unionByName(moved.select(*map(quoted, still.columns)))
 
     def _by_value(self, raw: DataFrame, by: Sequence[str], values: DataFrame) -> DataFrame:
         """Keys that have an update are judged by all their rows; of the others the one row tells."""
