@@ -9,6 +9,7 @@ from lily_common.events import BULK_TOPIC, PRIORITY_TOPIC, RAW_TOPIC
 from lily_spark import layered, tables
 from lily_spark.config import SparkSettings
 from lily_spark.erasing.job import Erasing
+from lily_spark.gold.worker import GoldWorker
 from lily_spark.jobs import cdc, events, mirror, raw
 from lily_spark.runtime.app import Application, run
 from lily_spark.runtime.kafka import wait_for_topics
@@ -43,5 +44,10 @@ def wire(app: Application) -> None:
     upkeep.add(*changes.tasks())
     upkeep.housekeeping.register(changes.paths)
     upkeep.add(Erasing(app.spark, settings, upkeep.housekeeping.paths).task())
+    gold = GoldWorker(app.spark, settings)
+    for command, handler in gold.handlers.items():
+        upkeep.handle(command, handler)
+    upkeep.housekeeping.register(gold.paths)
     upkeep.start()
-    app.at_stop.append(upkeep.stop)
+    gold.start()
+    app.at_stop += [gold.stop, upkeep.stop]
