@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from lily_spark.tables import EVENTS
-from lily_spark.transforms.arrow import bronze_rows, in_kafka_order, silver_rows, split
+from lily_spark.transforms.arrow import bronze_rows, in_kafka_order, numbered, silver_rows, split
 from lily_spark.transforms.registers import COLUMNS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(
     [
-        *EVENTS.schema,
+        *(field for field in EVENTS.schema if field.name != "commit"),
         ("data", pa.string()),
         ("problem", pa.string()),
         ("key", pa.binary()),
@@ -57,7 +57,9 @@ def test_what_cannot_be_read_is_parted_from_what_can() -> None:
 
 
 def test_bronze_has_the_columns_of_its_table() -> None:
-    assert bronze_rows(batch(row())).schema.names == EVENTS.columns
+    rows = numbered(bronze_rows(batch(row(), row(id="2"))), 7)
+    assert rows.schema.names == EVENTS.columns
+    assert rows["commit"].to_pylist() == [7, 7]
 
 
 def test_kafka_order_is_by_topic_partition_and_offset() -> None:

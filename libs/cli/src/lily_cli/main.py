@@ -17,6 +17,7 @@ from lily_cli.commands import (
     events,
     harvest,
     keys,
+    replay,
     subscriptions,
     tables,
     tag,
@@ -65,6 +66,7 @@ app.add_typer(assets.app, name="assets")
 app.add_typer(events.app, name="events")
 tag.register(app)
 tail.register(app)
+replay.register(app)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(connectors.app, name="connectors")

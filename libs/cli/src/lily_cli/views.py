@@ -33,6 +33,7 @@ HISTORY_COLUMNS: list[Column] = [
     ("TYPE", lambda row: short_type(str(row.get("type", "")))),
     ("WHAT", lambda row: summary(row.get("data") or {})),
     ("SOURCE", "source"),
+    ("BY", "accepted_by"),
     ("ID", "id"),
 ]
 DELIVERY_COLUMNS: list[Column] = [

@@ -195,11 +195,22 @@ _EDGES: Final = frozenset({ev.EDGE_ADDED, ev.EDGE_REMOVED})
 
 
 class Acceptor:
-    """Accepts events for one tenant at one moment: `Acceptor(tenant, now, request_id)(event)`."""
+    """Accepts events for one tenant at one moment: `Acceptor(tenant, now, request_id, caller)(event)`."""
 
-    __slots__ = ("_latest", "_now", "_now_micros", "_now_text", "_prefix", "_request_id", "_tenant")
+    __slots__ = (
+        "_caller",
+        "_latest",
+        "_now",
+        "_now_micros",
+        "_now_text",
+        "_prefix",
+        "_request_id",
+        "_tenant",
+    )
 
-    def __init__(self, tenant: str, now: datetime, request_id: str | None = None) -> None:
+    def __init__(
+        self, tenant: str, now: datetime, request_id: str | None = None, caller: str | None = None
+    ) -> None:
         self._tenant = tenant
         self._now = now
         self._now_text = rfc3339(now)
@@ -207,10 +218,13 @@ class Acceptor:
         self._latest = now + MAX_AHEAD
         self._prefix = f"{tenant}|"
         self._request_id = request_id
+        self._caller = caller
 
     def __call__(self, event: dict[str, Any]) -> AcceptedEvent:
         """As `envelope.accept`: the accepted event, or InvalidInputError naming each wrong field."""
-        return self._plain(event) or accept(self._tenant, event, self._now, request_id=self._request_id)
+        return self._plain(event) or accept(
+            self._tenant, event, self._now, request_id=self._request_id, caller=self._caller
+        )
 
     def _plain(self, event: dict[str, Any]) -> AcceptedEvent | None:
         """The accepted event when it is one of the plain ones; None says nothing."""
@@ -269,6 +283,8 @@ class Acceptor:
         }
         if self._request_id is not None:
             stamped["requestid"] = self._request_id
+        if self._caller is not None:
+            stamped["acceptedby"] = self._caller
         if not event.keys() <= _USUAL and not self._extras(event, stamped, micros):
             return None
         stamped["data"] = event["data"]

@@ -33,6 +33,8 @@ _RESERVED = frozenset(
         "stateversion",
         "originaltime",
         "requestid",
+        "acceptedby",
+        "replayid",
         "datacontenttype",
     }
 )
@@ -183,9 +185,16 @@ def _times(event: dict[str, Any], now: datetime) -> tuple[datetime, str | None]:
 
 
 def accept(
-    tenant: str, event: dict[str, Any], now: datetime, *, request_id: str | None = None
+    tenant: str,
+    event: dict[str, Any],
+    now: datetime,
+    *,
+    request_id: str | None = None,
+    caller: str | None = None,
 ) -> AcceptedEvent:
     """Check one CloudEvent (a decoded JSON object) and stamp it for `tenant` at `now` (aware, UTC).
+
+    `caller` is whose credential brought it, as the audit log names it.
 
     Raises InvalidInputError naming each wrong field. The payload goes on as the client wrote it, unknown
     fields included; only the envelope is rewritten.
@@ -218,6 +227,8 @@ def accept(
         stamped["originaltime"] = original
     if request_id is not None:
         stamped["requestid"] = request_id
+    if caller is not None:
+        stamped["acceptedby"] = caller
     stamped["data"] = stamped.pop("data")
     try:
         value = orjson.dumps(stamped)

@@ -214,6 +214,8 @@ NOTICES_TOPIC: Final = "lily.notices"
 COMMANDS_TOPIC: Final = "lily.commands"
 COMMAND_RESULTS_TOPIC: Final = "lily.command-results"
 TENANTS_TOPIC: Final = "lily.tenants"
+REPLAYS_TOPIC: Final = "lily.replays"
+REPLAY_PROGRESS_TOPIC: Final = "lily.replay-progress"
 TABLES_TOPIC: Final = "lily.tables"
 TABLE_REFRESHES_TOPIC: Final = "lily.table-refreshes"
 ERASURES_TOPIC: Final = "lily.erasures"
@@ -226,3 +228,8 @@ DLQ_DELIVERIES_TOPIC: Final = "lily.dlq.deliveries"
 def tenant_events_topic(tenant: str) -> str:
     """The public topic of one tenant, written by egress alone."""
     return f"lily.{tenant}.events"
+
+
+def tenant_replay_topic(tenant: str, name: str) -> str:
+    """A topic of the tenant's own that replays go to, written by egress alone."""
+    return f"lily.{tenant}.replay.{name}"

@@ -37,6 +37,8 @@ STREAM_BATCH_SECONDS = Histogram("lily_stream_batch_seconds", "Micro-batch time"
 STREAM_LAG = Gauge("lily_stream_lag_messages", "Messages behind", ["query"])
 #: Times a streaming query died and was started again in place.
 STREAM_RESTARTS = Counter("lily_stream_restarts_total", "Query restarts", ["query"])
+#: Events of the past sent to `lily.replays` by the lake job.
+REPLAYED = Counter("lily_replayed_events_total", "Events replayed")
 #: Upkeep operations on lake tables.
 UPKEEP_SECONDS = Histogram("lily_upkeep_seconds", "Upkeep time", ["table", "operation"], buckets=_SECONDS)
 #: Data files of a lake table, and their bytes, as of its last upkeep.

@@ -19,6 +19,7 @@ from lily_api.commands.endpoints import router as commands
 from lily_api.connectors.endpoints import router as connectors
 from lily_api.deliveries.endpoints import router as deliveries
 from lily_api.health.endpoints import router as health
+from lily_api.history.endpoints import router as history
 from lily_api.ingest.endpoints import router as ingest
 from lily_api.ingest.fastpath import EventsFirst
 from lily_api.keys.endpoints import router as keys
@@ -55,6 +56,7 @@ ROUTERS: list[APIRouter] = [
     lineage,
     asset_parts,
     assets,
+    history,
     stream,
     commands,
     tables,

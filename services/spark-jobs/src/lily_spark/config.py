@@ -75,6 +75,18 @@ class SparkSettings(Settings):
         900, alias="LILY_OPTIMIZE_SECONDS", ge=1, description="Merge small files of append-only tables"
     )
 
+    bronze_keep_days: int = Field(
+        0,
+        alias="LILY_BRONZE_KEEP_DAYS",
+        ge=0,
+        description="Days that bronze.events keeps; 0: this does not count",
+    )
+    bronze_keep_commits: int = Field(
+        0,
+        alias="LILY_BRONZE_KEEP_COMMITS",
+        ge=0,
+        description="Commits that bronze.events keeps; what is older than both leaves; both 0: for ever",
+    )
     housekeeping_seconds: int = Field(
         3600, alias="LILY_HOUSEKEEPING_SECONDS", ge=1, description="Each table's VACUUM and log clean-up"
     )

@@ -40,7 +40,10 @@ COMMON_PROPERTIES = {
 }
 _TEXT, _TIME = pa.string(), pa.timestamp("us", "UTC")
 
-#: Every accepted event, each identity once, for all time. `date` is that of acceptance.
+#: Every accepted event, each identity once, for all time (or as long as retention says). `date` is that of
+#: acceptance. `commit` numbers the append that brought the row: it only grows, also when the identity index is built
+#: anew, and stays with the row when files are merged, so that (commit, topic, partition, offset) is the one order in
+#: which the stream is read again.
 EVENTS = Table(
     "bronze/events",
     pa.schema(
@@ -60,10 +63,11 @@ EVENTS = Table(
             "partition": pa.int32(),
             "offset": pa.int64(),
             "kafka_time": _TIME,
+            "commit": pa.int64(),
         }
     ),
     ("date", "tenant"),
-    ("id", "source", "type", "subject", "time", "accepted_time", "version"),
+    ("id", "source", "type", "subject", "time", "accepted_time", "version", "commit"),
     COMMON_PROPERTIES,
 )
 #: Every request as it came, at least once.
@@ -110,6 +114,10 @@ ASSETS = Table(
     COMMON_PROPERTIES | {"delta.enableChangeDataFeed": "true"},
 )
 ALL = (EVENTS, RAW, ASSETS)
+
+#: Transaction application whose version, in the log of bronze.events, is the number of the last commit: it outlives the
+#: rows, the files and the identity index.
+COMMITS = "lily/events/commit"
 
 
 def storage_options(settings: Settings) -> dict[str, str]:

@@ -80,11 +80,14 @@ def lineage(
         Literal["table", "column"] | None,
         typer.Option(help="Only these edges; column begins at a table's columns."),
     ] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="Time (RFC 3339): as the lake had it then.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show where an asset's data comes from and where it goes."""
     with connect(ctx) as client:
-        wanted = {"direction": direction, "depth": depth, "level": level}
+        wanted = {"direction": direction, "depth": depth, "level": level, "as_of": as_of}
         found = client.get(f"/v1/assets/{path_segment(asset)}/lineage", wanted)
     if as_json:
         print_json(found)

@@ -22,7 +22,7 @@ _COLUMNS: list[Column] = [
     ("CREATED", "created_at"),
     ("UPDATED", "updated_at"),
 ]
-_OVER: Final = ("succeeded", "failed")
+_OVER: Final = ("succeeded", "failed", "cancelled")
 _POLL_SECONDS = 0.5
 
 
@@ -65,6 +65,17 @@ def show(
     """Show one command and how it went."""
     with connect(ctx) as client:
         print_fields(client.get(f"/v1/commands/{path_segment(command)}"), as_json=as_json)
+
+
+@app.command(epilog=examples("lily commands cancel cmd_0f3a5c7e9b1d2f4a6c8e0b2d"))
+def cancel(
+    ctx: typer.Context,
+    command: Annotated[str, typer.Argument(help="Command id of a replay.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Cancel a replay: nothing more of it is sent."""
+    with connect(ctx) as client:
+        print_fields(client.post(f"/v1/commands/{path_segment(command)}/cancel"), as_json=as_json)
 
 
 def _outcome(client: LilyClient, given: dict[str, Any], seconds: float) -> dict[str, Any]:

@@ -27,12 +27,13 @@ def list_deliveries(
     ] = None,
     subscription: Annotated[str | None, typer.Option(help="Only of this subscription (its id).")] = None,
     asset: Annotated[str | None, typer.Option(help="Only about this asset (its qualified name).")] = None,
+    replay: Annotated[str | None, typer.Option(help="Only of this replay (its command's id).")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 50,
     as_json: JsonFlag = False,
 ) -> None:
     """List deliveries, newest first."""
     with connect(ctx) as client:
-        wanted = {"status": status, "subscription": subscription, "asset": asset}
+        wanted = {"status": status, "subscription": subscription, "asset": asset, "replay_id": replay}
         rows = client.pages("/v1/deliveries", wanted, limit=limit)
         print_rows(rows, views.DELIVERY_COLUMNS, as_json=as_json, empty="no deliveries")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,25 +12,16 @@ from lily_api.assets.repository import Filter
 from lily_api.assets.routing import QualifiedNamePath, SubResource, checked
 from lily_api.assets.schemas import AssetSummary, AssetView, HistoryEntry, IncidentView
 from lily_api.auth.permissions import AssetsRead
+from lily_api.lake.moments import AsOf, moment
 from lily_api.lake.reader import Place
 from lily_api.schemas import Page, Text
 from lily_api.services import ServicesDep
-from lily_common.envelope import parse_time, rfc3339
-from lily_common.errors import FieldError, InvalidInputError
+from lily_common.envelope import rfc3339
 from lily_common.names import AssetType
 
 router = APIRouter(prefix="/v1/assets", tags=["assets"])
 #: Its routes come first: they match only their own last segment.
 parts = APIRouter(prefix="/v1/assets", tags=["assets"], route_class=SubResource)
-
-AsOf = Annotated[
-    str | None,
-    Query(
-        max_length=64,
-        description="RFC 3339 time: the asset as it stood then",
-        examples=["2026-01-02T10:00:00Z"],
-    ),
-]
 
 
 @router.get("", summary="List assets")
@@ -112,13 +102,4 @@ async def get_asset(
     name = checked(qualified_name)
     if as_of is None:
         return await service.get(lily, principal.tenant, name)
-    return await service.get_as_of(lily, principal.tenant, name, _moment(as_of))
-
-
-def _moment(text: str) -> datetime:
-    try:
-        # A plus sign that was not percent-encoded arrives as a space.
-        return parse_time(text.replace(" ", "+"))
-    except (ValueError, OverflowError) as invalid:
-        reason = f"must be an RFC 3339 time with an offset ({invalid})"
-        raise InvalidInputError(f"as_of {reason}", [FieldError("query.as_of", reason)]) from None
+    return await service.get_as_of(lily, principal.tenant, name, moment(as_of))

@@ -133,6 +133,8 @@ class HistoryEntry(Output):
         {
             "id": "8c1f",
             "source": "urn:catalogue",
+            "accepted_by": "key:key_91d0c2aa34b85f6e7d1c0b2f",
+            "request_id": "5f3c0e2a9d1b4c7700000012",
             "type": "lily.classification.attached",
             "time": "2026-01-02T10:00:00Z",
             "accepted_time": "2026-01-02T10:00:00.120000Z",
@@ -143,7 +145,13 @@ class HistoryEntry(Output):
     )
 
     id: str
-    source: str
+    source: str = Field(description="Who says so: the system that sent the event")
+    accepted_by: str | None = Field(
+        None,
+        description="Whose credential brought it: `key:…`, `client:…`, or `connector:…`; null for events from before "
+        "this was noted",
+    )
+    request_id: str | None = Field(None, description="The request that brought it, as in `X-Request-Id`")
     type: str
     time: datetime = Field(description="When it happened; orders states")
     accepted_time: datetime = Field(description="When Lily accepted it; orders this list")

@@ -71,6 +71,8 @@ def history(past: PastEvent, sensitive: frozenset[str]) -> HistoryEntry:
     return HistoryEntry(
         id=event["id"],
         source=event["source"],
+        accepted_by=event.get("acceptedby"),
+        request_id=event.get("requestid"),
         type=event["type"],
         time=parse_time(event["time"]),
         accepted_time=past.place.accepted,

@@ -8,6 +8,7 @@ from lily_api import paging
 from lily_api.auth.permissions import CommandsRead, CommandsWrite
 from lily_api.commands import service
 from lily_api.commands.schemas import CommandCreate, CommandView
+from lily_api.replays import service as replays
 from lily_api.schemas import ObjectId, Page
 from lily_api.services import ServicesDep
 
@@ -35,3 +36,9 @@ async def list_commands(
 @router.get("/{command_id}", summary="Read a command")
 async def get_command(principal: CommandsRead, lily: ServicesDep, command_id: ObjectId) -> CommandView:
     return CommandView.model_validate(await service.get(lily, principal.tenant, command_id))
+
+
+@router.post("/{command_id}/cancel", summary="Cancel a replay")
+async def cancel_command(principal: CommandsWrite, lily: ServicesDep, command_id: ObjectId) -> CommandView:
+    """Nothing more of it is sent but what is on its way already. Other commands cannot be cancelled: 409."""
+    return CommandView.model_validate(await replays.cancel(lily, principal, command_id))

@@ -13,13 +13,16 @@ from lily_common.db import Base, TenantOwned
 
 
 class Command(TenantOwned, Base):
-    """One command. `status`: accepted (not yet in Kafka), queued, running, succeeded, failed."""
+    """One command. `status`: accepted (not yet in Kafka), queued, running, succeeded, failed, cancelled."""
 
     __tablename__ = "commands"
     __table_args__ = (
         Index("ix_commands_tenant_created_at", "tenant", "created_at", "id"),
         Index("ix_commands_open", "created_at", postgresql_where=text("status = 'accepted'")),
-        CheckConstraint("status IN ('accepted', 'queued', 'running', 'succeeded', 'failed')", name="status"),
+        CheckConstraint(
+            "status IN ('accepted', 'queued', 'running', 'succeeded', 'failed', 'cancelled')",
+            name="status",
+        ),
     )
 
     id: Mapped[str] = mapped_column(Text, primary_key=True)

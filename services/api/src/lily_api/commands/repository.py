@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import exists, select, tuple_, update
+from sqlalchemy import exists, func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from lily_api.commands.models import Command
 from lily_common.db import tenant_scope
 from lily_common.tenancy import across_tenants
 
-_OPEN = ("accepted", "queued", "running")
+OPEN = ("accepted", "queued", "running")
 
 
 async def get(session: AsyncSession, tenant: str, command_id: str) -> Command | None:
@@ -39,15 +39,26 @@ async def is_open(
     found = tenant_scope(select(Command.id), Command, tenant).where(
         Command.command == command,
         Command.args == args,
-        Command.status.in_(_OPEN),
+        Command.status.in_(OPEN),
         Command.created_at > since,
     )
     return bool(await session.scalar(select(exists(found))))
 
 
+async def count_open(session: AsyncSession, tenant: str, command: str) -> int:
+    """How many such commands of the tenant have not ended."""
+    found = tenant_scope(select(func.count(Command.id)), Command, tenant).where(
+        Command.command == command, Command.status.in_(OPEN)
+    )
+    return int(await session.scalar(found) or 0)
+
+
 async def advance(session: AsyncSession, tenant: str, command_id: str, status: str, detail: Any) -> bool:
-    """Set the status unless the command has ended; a message that comes again changes nothing."""
-    allowed = ("accepted",) if status == "queued" else _OPEN
+    """Set the status unless the command has ended; a message that comes again changes nothing.
+
+    What is cancelled may be told once more how far it came.
+    """
+    allowed = ("accepted",) if status == "queued" else (*OPEN, "cancelled") if status == "cancelled" else OPEN
     statement = tenant_scope(update(Command), Command, tenant).where(
         Command.id == command_id, Command.status.in_(allowed)
     )

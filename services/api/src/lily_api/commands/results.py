@@ -24,7 +24,7 @@ log = get_logger(__name__)
 GROUP = "lily-api-command-results"
 _BACKOFF_SECONDS = 2.0
 _REPUBLISH_AFTER = timedelta(seconds=30)
-_STATUSES = frozenset({"running", "succeeded", "failed"})
+_STATUSES = frozenset({"running", "succeeded", "failed", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
+from lily_api.replays.schemas import ReplayArgs
 from lily_api.schemas import Input, Output, example
 from lily_common.gold.spec import NAME_PATTERN
 
@@ -21,6 +22,7 @@ class CommandName(StrEnum):
     CHECK_TABLE = "check_table"
     PLAN_TABLE = "plan_table"
     EXPLAIN_TABLE = "explain_table"
+    REPLAY = "replay"
 
 
 class CommandStatus(StrEnum):
@@ -29,6 +31,7 @@ class CommandStatus(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 class NoArgs(Input):
@@ -55,6 +58,7 @@ ARGS: dict[CommandName, type[Input]] = {
     CommandName.CHECK_TABLE: CheckTableArgs,
     CommandName.PLAN_TABLE: TableArgs,
     CommandName.EXPLAIN_TABLE: TableArgs,
+    CommandName.REPLAY: ReplayArgs,
 }
 
 
@@ -65,7 +69,8 @@ class CommandCreate(Input):
         description="`rebuild_mirror` brings the tenant's mirror in line with the lake and with the field policy; "
         "`compact` (operator only) folds the updates layer of the lake's state into its primary layer; "
         "`refresh_table` {table, full}, `check_table` {table, repair}, `plan_table` {table} and `explain_table` "
-        "{table} are about incremental tables"
+        "{table} are about incremental tables; `replay` {from, to, types, assets, to_subscription | to_topic, rate, "
+        "filter} sends events of the past again, to one target"
     )
     args: dict[str, JsonValue] = Field(
         default_factory=dict, max_length=50, description="The command's arguments", examples=[{}]

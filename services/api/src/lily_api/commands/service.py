@@ -15,6 +15,7 @@ from lily_api.auth.principal import Principal
 from lily_api.commands import repository
 from lily_api.commands.models import Command
 from lily_api.commands.schemas import ARGS, CommandCreate, CommandName, TableArgs
+from lily_api.replays.checks import prepare
 from lily_api.services import Services
 from lily_api.tables import repository as tables
 from lily_common.errors import ConflictError, FieldError, ForbiddenError, InvalidInputError, NotFoundError
@@ -39,6 +40,8 @@ async def create(services: Services, principal: Principal, wanted: CommandCreate
     since = datetime.now(UTC) - _GIVEN_UP
     async with services.db.begin() as session:
         await _check_table(session, principal.tenant, wanted.command, args)
+        if wanted.command is CommandName.REPLAY:
+            await prepare(session, principal.tenant, args)
         if await repository.is_open(session, principal.tenant, wanted.command, args, since):
             raise ConflictError(f"this {wanted.command} is under way already", code="under-way")
         command = add(session, principal, wanted.command.value, args)

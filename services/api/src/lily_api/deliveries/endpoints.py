@@ -32,6 +32,7 @@ def _fields(row: Row) -> dict[str, Any]:
     return {
         "id": delivery.id,
         "subscription_id": delivery.subscription_id,
+        "replay_id": delivery.replay_id,
         "status": delivery.status,
         "event": EventName(id=notice.event_id, source=notice.source, type=notice.type),
         "asset": notice.subject,
@@ -62,10 +63,13 @@ async def list_deliveries(
     status: Annotated[DeliveryStatus | None, Query()] = None,
     asset: Annotated[Text | None, Query(max_length=2048, description="Qualified name")] = None,
     event_id: Annotated[Text | None, Query(max_length=1024, description="Id of an event")] = None,
+    replay_id: Annotated[
+        Text | None, Query(max_length=64, description="Id of the command that replays")
+    ] = None,
 ) -> Page[DeliveryView]:
     """Newest first. Finished deliveries are kept for 30 days, dead ones until they are replayed."""
     before = paging.decode(cursor, int)
-    wanted = Wanted(subscription, status, asset, event_id)
+    wanted = Wanted(subscription, status, asset, event_id, replay_id)
     rows = await service.list_page(lily, principal, wanted, before[0] if before else None, limit)
     return Page[DeliveryView](
         items=[DeliveryView(**_fields(row)) for row in rows],

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from lily_common.db import tenant_scope
 from lily_connectors.egress.digests import asset_key
-from lily_connectors.egress.models import PENDING, Delivery, DeliveryAttempt, NoticeRow
+from lily_connectors.egress.models import CANCELLED, PENDING, Delivery, DeliveryAttempt, NoticeRow
 
 Row = tuple[Delivery, NoticeRow]
 
@@ -24,6 +24,7 @@ class Wanted:
     status: str | None = None
     asset: str | None = None
     event_id: str | None = None
+    replay_id: str | None = None
 
 
 def _told(tenant: str) -> Select[Any]:
@@ -47,6 +48,8 @@ async def list_page(
         statement = statement.where(NoticeRow.asset == asset_key(tenant, wanted.asset))
     if wanted.event_id is not None:
         statement = statement.where(NoticeRow.event_id == wanted.event_id)
+    if wanted.replay_id is not None:
+        statement = statement.where(Delivery.replay_id == wanted.replay_id)
     rows = await session.execute(statement.order_by(Delivery.position.desc()).limit(limit))
     return [(delivery, notice) for delivery, notice in rows]
 
@@ -73,5 +76,15 @@ async def make_due(session: AsyncSession, tenant: str, delivery_id: UUID) -> Non
         tenant_scope(update(Delivery), Delivery, tenant)
         .where(Delivery.id == delivery_id, or_(Delivery.status != PENDING, Delivery.owner.is_(None)))
         .values(status=PENDING, tries=0, owner=None, next_attempt_at=func.now(), finished_at=None)
+        .execution_options(synchronize_session=False)
+    )
+
+
+async def cancel_replay(session: AsyncSession, tenant: str, replay_id: str) -> None:
+    """End what is pending of a replay; what a worker has in its hands is sent all the same."""
+    await session.execute(
+        tenant_scope(update(Delivery), Delivery, tenant)
+        .where(Delivery.replay_id == replay_id, Delivery.status == PENDING)
+        .values(status=CANCELLED, next_attempt_at=None, finished_at=func.now())
         .execution_options(synchronize_session=False)
     )

@@ -24,7 +24,9 @@ class EventName(Output):
 class Hops(Output):
     """When the event passed each hop of its way; null where it did not or is not known."""
 
-    accepted_at: datetime | None = Field(description="The API accepted it (before Kafka)")
+    accepted_at: datetime | None = Field(
+        description="The API accepted it (before Kafka); null for a replay, whose event says when it was"
+    )
     noticed_at: datetime | None = Field(
         description="Fan-out wrote it to `lily.notices` (Kafka's time, in ms)"
     )
@@ -37,10 +39,15 @@ class Hops(Output):
 class DeliveryView(Output):
     id: UUID = Field(description="Also the header `webhook-id`, the same at every attempt")
     subscription_id: str = Field(examples=["sub_0f3a5c7e9b1d2f4a6c8e0b2d"])
+    replay_id: str | None = Field(
+        None, description="The command that replays it; null for what is told as it happens"
+    )
     status: DeliveryStatus
     event: EventName
     asset: str = Field(examples=["postgres://shop-db:5432/shop/public/customers/email"])
-    transition: str = Field(description="What changed", examples=["attached"])
+    transition: str = Field(
+        description="What changed; `replayed` for an event of the past", examples=["attached"]
+    )
     attempts: int = Field(examples=[1])
     next_attempt_at: datetime | None = Field(
         description="Null when done, or when it waits behind an earlier one or for its subscription to be resumed"

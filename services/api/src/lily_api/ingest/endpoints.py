@@ -70,7 +70,7 @@ async def send_events(request: Request, principal: EventsWrite, lily: ServicesDe
         rejected("events", error)
         await intake.publish("events", raw, ())
         raise
-    acceptor = Acceptor(principal.tenant, now, request_id.get())
+    acceptor = Acceptor(principal.tenant, now, request_id.get(), principal.subject)
     checked = [check(acceptor, item) for item in parsed.items]
     await intake.publish("events", raw, [result.event for result in checked if result.event is not None])
     for result in checked:

@@ -75,7 +75,7 @@ class EventsFirst(FastAPI):
         now = datetime.now(UTC)
         request_id = f"{self._process}{next(self._requests):08x}"
         body: bytes = message["body"]
-        accepted = _accept(Acceptor(principal.tenant, now, request_id), kind, body)
+        accepted = _accept(Acceptor(principal.tenant, now, request_id, principal.subject), kind, body)
         if accepted is None:
             await super().__call__(scope, _replayed(message, receive), send)
             return

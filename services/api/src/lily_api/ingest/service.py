@@ -59,9 +59,9 @@ def check(acceptor: Acceptor, item: Any) -> Checked:
         return Checked(item, None, error)
 
 
-def check_all(tenant: str, events: Sequence[Any], request_id: str) -> list[AcceptedEvent]:
+def check_all(tenant: str, events: Sequence[Any], request_id: str, caller: str) -> list[AcceptedEvent]:
     """All of these events, which stand or fall together. Raises the first error."""
-    acceptor = Acceptor(tenant, datetime.now(UTC), request_id)
+    acceptor = Acceptor(tenant, datetime.now(UTC), request_id, caller)
     return [acceptor(event) for event in events]
 
 

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import orjson
 
+from lily_api.lake.commits import CommitReader
+from lily_api.lake.edges import EdgeReader
 from lily_api.lake.tables import ASSETS, EVENTS, Tables, literal
 from lily_api.services import Services
 from lily_common.envelope import rfc3339
@@ -126,6 +128,9 @@ def _keep_newest(registers: Registers, key: str, register: Register) -> None:
 
 @asynccontextmanager
 async def running(services: Services) -> AsyncIterator[None]:
-    """Put the process's reader into the services. Nothing is opened before the first read."""
-    services.put(LakeReader(Tables(services.settings)))
+    """Put the process's readers into the services. Nothing is opened before the first read."""
+    tables = Tables(services.settings)
+    services.put(LakeReader(tables))
+    services.put(CommitReader(tables))
+    services.put(EdgeReader(tables))
     yield

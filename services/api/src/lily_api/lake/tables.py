@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -63,10 +64,25 @@ class Tables:
             for batch in batches:
                 yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
         except (DeltaError, OSError) as failed:
+            raise self._unavailable(table, failed) from failed
+
+    def files(self, table: str) -> pa.Table | None:
+        """The log's entry of each file of the newest version, statistics as columns; None when there is no table yet.
+
+        Raises UnavailableError when the lake does not answer.
+        """
+        try:
             with self._lock:
-                self._open.pop(table, None)
-            log.warning("the lake is not answering", table=table, error=str(failed)[:500])
-            raise UnavailableError("the lake is not answering, try again") from failed
+                handle = self._current(table)
+                return pa.table(handle.get_add_actions(flatten=True)) if handle is not None else None
+        except (DeltaError, OSError) as failed:
+            raise self._unavailable(table, failed) from failed
+
+    def _unavailable(self, table: str, failed: Exception) -> UnavailableError:
+        with self._lock:
+            self._open.pop(table, None)
+        log.warning("the lake is not answering", table=table, error=str(failed)[:500])
+        return UnavailableError("the lake is not answering, try again")
 
     def _current(self, table: str) -> DeltaTable | None:
         held = self._open.get(table)

@@ -8,10 +8,12 @@ from typing import Any
 import orjson
 
 from lily_api.assets import views
-from lily_api.lineage import repository
+from lily_api.assets.service import sensitive_fields
+from lily_api.lake.edges import EdgeReader
 from lily_api.lineage.question import Question
-from lily_api.lineage.repository import Document, End, Mirror
+from lily_api.lineage.repository import Document, End
 from lily_api.lineage.schemas import Direction, Level, LineageEdge, LineageNode, LineageView
+from lily_api.lineage.source import LakeSource, MirrorSource, Source
 from lily_api.services import Services
 
 MAX_NODES = 2_000
@@ -20,31 +22,44 @@ MAX_EDGES = 10_000
 
 @dataclass
 class _Graph:
-    """What has been found so far. `known` holds the mirror's documents, `distance` the assets of the graph."""
+    """What has been found so far. `known` and `described` hold documents of assets, `distance` those of the graph."""
 
     distance: dict[str, int] = field(default_factory=dict)
     known: dict[str, Document] = field(default_factory=dict)
+    described: dict[str, Document] = field(default_factory=dict)
     edges: dict[Any, Document] = field(default_factory=dict)
     truncated: bool = False
 
 
 async def walk(services: Services, asked: Question) -> LineageView:
-    """Raises NotFoundError when the asset is unknown and no edge names it, or when it is deleted."""
-    mirror, tenant, root = services.mongo, asked.tenant, asked.root
-    graph = _Graph(known=await repository.nodes(mirror, tenant, [root]))
-    document = graph.known.get(root)
+    """Raises NotFoundError when the asset is unknown and no edge names it, or when it is deleted.
+
+    Of a time in the past InvalidInputError when the answer would cost too much.
+    """
+    source, root = await _source(services, asked), asked.root
+    graph = _Graph(known=await source.known([root]))
+    graph.described = await source.described([root])
+    document = graph.described.get(root) or graph.known.get(root)
     if document is not None and document.get("deleted"):
         raise views.deleted()
     starts = [root]
     if asked.level is Level.COLUMN:
-        starts += await repository.columns_of(mirror, tenant, root, MAX_NODES - 1)
-        graph.known |= await repository.nodes(mirror, tenant, starts[1:])
+        starts += await source.columns_of(root, MAX_NODES - 1)
+        graph.known |= await source.known(starts[1:])
     graph.distance = dict.fromkeys(starts, 0)
     for end in _ends(asked.direction):
-        await _walk(mirror, asked, graph, starts, end)
+        await _walk(source, asked, graph, starts, end)
     if document is None and not graph.edges:
         raise views.unknown()
+    graph.described |= await source.described([name for name in graph.distance if name != root])
     return _view(graph, asked)
+
+
+async def _source(services: Services, asked: Question) -> Source:
+    if asked.at is None:
+        return MirrorSource(services.mongo, asked.tenant)
+    sensitive = await sensitive_fields(services, asked.tenant)
+    return LakeSource(services.get(EdgeReader), asked.tenant, asked.at, sensitive)
 
 
 def _ends(direction: Direction) -> list[End]:
@@ -57,18 +72,16 @@ def _ends(direction: Direction) -> list[End]:
     return ends[direction]
 
 
-async def _walk(mirror: Mirror, asked: Question, graph: _Graph, starts: list[str], end: End) -> None:
+async def _walk(source: Source, asked: Question, graph: _Graph, starts: list[str], end: End) -> None:
     other: End = "upstream" if end == "downstream" else "downstream"
     frontier, reached = starts, set(starts)
     for step in range(1, asked.depth + 1):
         room = MAX_EDGES - len(graph.edges)
-        found = await repository.edges_at(
-            mirror, asked.tenant, end, frontier, kind=asked.level, limit=room + 1
-        )
+        found = await source.edges_at(end, frontier, kind=asked.level, limit=room + 1)
         if len(found) > room:
             graph.truncated, found = True, found[:room]
         news = sorted({edge[other] for edge in found} - graph.known.keys())
-        graph.known |= await repository.nodes(mirror, asked.tenant, news)
+        graph.known |= await source.known(news)
         frontier = []
         for edge in found:
             if _hidden(edge, graph.known):
@@ -100,7 +113,7 @@ def _view(graph: _Graph, asked: Question) -> LineageView:
         direction=asked.direction,
         depth=asked.depth,
         nodes=[
-            _node(name, distance, graph.known.get(name, {}))
+            _node(name, distance, graph.described.get(name) or graph.known.get(name, {}))
             for name, distance in sorted(graph.distance.items(), key=lambda item: (item[1], item[0]))
             if name in drawn
         ],

@@ -94,7 +94,7 @@ async def _take(request: Request, principal: Principal, lily: Services, *, many:
         rejected("openlineage", error)
         await intake.publish("openlineage", raw, ())
         raise
-    results = await normalise_all(principal.tenant, events, request_id.get(), len(body))
+    results = await normalise_all(principal, events, request_id.get(), len(body))
     await intake.publish("openlineage", raw, [change for result in results for change in result.changes])
     for result in results:
         if result.error is not None:

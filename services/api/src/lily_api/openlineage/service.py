@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from lily_api.auth.principal import Principal
 from lily_api.ingest.service import check_all
 from lily_common.envelope import AcceptedEvent
 from lily_common.errors import LilyError
@@ -23,17 +24,19 @@ class Normalised:
     error: LilyError | None
 
 
-def normalise_one(tenant: str, event: Any, request_id: str) -> Normalised:
+def normalise_one(principal: Principal, event: Any, request_id: str) -> Normalised:
     try:
-        return Normalised(check_all(tenant, normalise(event), request_id), None)
+        return Normalised(check_all(principal.tenant, normalise(event), request_id, principal.subject), None)
     except LilyError as error:
         return Normalised([], error)
 
 
-async def normalise_all(tenant: str, events: list[Any], request_id: str, size: int) -> list[Normalised]:
+async def normalise_all(
+    principal: Principal, events: list[Any], request_id: str, size: int
+) -> list[Normalised]:
     """Each event's changes, in order. `size` is the body's, in bytes."""
 
     def work() -> list[Normalised]:
-        return [normalise_one(tenant, event, request_id) for event in events]
+        return [normalise_one(principal, event, request_id) for event in events]
 
     return await asyncio.to_thread(work) if size > LARGE_BODY else work()

@@ -66,7 +66,7 @@ async def receive(services: Services, connector_id: str, request: Request, body:
     )
     try:
         event_type, events = normalise(module, call)
-        checked = check_all(connector.tenant, events, request_id.get())
+        checked = check_all(connector.tenant, events, request_id.get(), f"connector:{connector.id}")
     except LilyError as error:
         rejected("webhook", error)
         await intake.publish("webhook", raw, (), seconds=ACK_SECONDS)

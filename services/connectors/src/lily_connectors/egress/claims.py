@@ -20,6 +20,9 @@ from lily_connectors.egress.store import give_back
 HEADS = 100
 FOLLOWERS = 20
 
+#: Live deliveries and replayed ones are claimed apart, so that a long replay stands in nobody's way.
+_LIVE: LiteralString = "d.replay_id IS NULL"
+_REPLAYED: LiteralString = "d.replay_id IS NOT NULL"
 _CLAIM: LiteralString = """
 WITH living AS (
     SELECT objid::bigint AS number FROM pg_locks
@@ -30,7 +33,7 @@ WITH living AS (
     CROSS JOIN LATERAL (
         SELECT d.id, d.lane, d.position FROM deliveries d
         WHERE d.subscription_id = s.id AND d.status = 'pending' AND d.next_attempt_at <= now()
-          AND (d.owner IS NULL OR d.owner NOT IN (SELECT number FROM living))
+          AND {whose} AND (d.owner IS NULL OR d.owner NOT IN (SELECT number FROM living))
           AND NOT EXISTS (
               SELECT FROM deliveries e WHERE e.lane = d.lane AND e.status = 'pending' AND e.position < d.position)
         ORDER BY d.next_attempt_at, d.position LIMIT %(heads)s
@@ -59,10 +62,11 @@ ORDER BY c.position
 
 
 class Claims:
-    """Claims deliveries for one worker."""
+    """Claims deliveries for one worker: the live ones, or those of replays."""
 
-    def __init__(self, owner: int) -> None:
+    def __init__(self, owner: int, *, replayed: bool = False) -> None:
         self._owner = owner
+        self._statement: LiteralString = _CLAIM.replace("{whose}", _REPLAYED if replayed else _LIVE)
         #: Deliveries claimed by a transaction that failed: its commit may have been done all the same.
         self._doubtful: list[UUID] = []
 
@@ -83,7 +87,7 @@ class Claims:
         jobs: list[Job] = []
         try:
             async with connection.transaction():
-                cursor = await connection.execute(_CLAIM, wanted)
+                cursor = await connection.execute(self._statement, wanted)
                 jobs = [_job(row) for row in await cursor.fetchall()]
         except BaseException:
             self._doubtful = [job.id for job in jobs]

@@ -28,6 +28,16 @@ def delivery_key(subscription_id: str, notice_id: UUID) -> UUID:
     return digest("delivery", subscription_id, notice_id.hex)
 
 
+def replay_key(replay_id: str, target: str, identity: UUID) -> UUID:
+    """The id of what one replay tells one target of one event: never that of a live delivery or of another replay."""
+    return digest("replay", replay_id, target, identity.hex)
+
+
 def lane_key(subscription_id: str, subject: str) -> UUID:
     """What is delivered in order: one subscription's deliveries about one asset."""
     return digest("lane", subscription_id, subject)
+
+
+def replay_lane_key(replay_id: str, subscription_id: str, subject: str) -> UUID:
+    """As `lane_key`, for one replay: live deliveries neither wait for it nor stand in its way."""
+    return digest("replay-lane", replay_id, subscription_id, subject)

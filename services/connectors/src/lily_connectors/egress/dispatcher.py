@@ -87,12 +87,15 @@ class Dispatcher:
         *,
         uniform: Callable[[float, float], float] = random.uniform,
         max_held: int = MAX_HELD,
+        max_concurrency: int | None = None,
     ) -> None:
+        """`max_concurrency` bounds the attempts of one subscription at a time below what its sink allows."""
         self._book = book
         self._ports = ports
         self._recorder = recorder
         self._uniform = uniform
         self._max_held = max_held
+        self._max_concurrency = max_concurrency
         self._lanes: dict[UUID, Lane] = {}
         self._channels: dict[str, Channel] = {}
         self._tenant_running: dict[str, int] = {}
@@ -188,6 +191,8 @@ class Dispatcher:
             limit, bounded = 1, True
             if subscriber is not None:
                 limit, bounded = subscriber.concurrency, not subscriber.managed
+            if self._max_concurrency is not None:
+                limit = min(limit, self._max_concurrency)
             channel = Channel(job.subscription_id, job.notice.tenant, limit, bounded)
             self._channels[job.subscription_id] = channel
         return channel

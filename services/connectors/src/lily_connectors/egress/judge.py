@@ -104,7 +104,7 @@ class Judge:
             self._dispatcher.doubt_plan()
             raise
         new = await written(cursor)
-        self._dispatcher.hand_over(_jobs(deliveries, new, datetime.now(UTC)))
+        self._dispatcher.hand_over(jobs_of(deliveries, new, datetime.now(UTC)))
         for notice in notices:
             self._remembered.add(notice.identity)
         for verdict, count in judgement.verdicts.items():
@@ -148,7 +148,8 @@ def decide(notices: list[Notice], assets: dict[UUID, Asset]) -> Judgement:
     return Judgement(notices, assets, transitions, verdicts)
 
 
-def _jobs(deliveries: Sequence[NewDelivery], new: Sequence[Written], committed_at: datetime) -> list[Job]:
+def jobs_of(deliveries: Sequence[NewDelivery], new: Sequence[Written], committed_at: datetime) -> list[Job]:
+    """Those of the deliveries that were written as this worker's."""
     planned = {delivery.id: delivery for delivery in deliveries}
     jobs = []
     for row in new:

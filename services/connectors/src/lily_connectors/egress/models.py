@@ -121,11 +121,24 @@ class Delivery(TenantOwned, Base):
     __table_args__ = (
         CheckConstraint("status IN ('pending', 'delivered', 'dead', 'cancelled')", name="status"),
         Index("ix_deliveries_lane", "lane", "position", postgresql_where=text("status = 'pending'")),
+        *(
+            Index(
+                name,
+                "subscription_id",
+                "next_attempt_at",
+                postgresql_where=text(f"status = 'pending' AND next_attempt_at IS NOT NULL AND {whose}"),
+            )
+            for name, whose in (
+                ("ix_deliveries_due", "replay_id IS NULL"),
+                ("ix_deliveries_due_replayed", "replay_id IS NOT NULL"),
+            )
+        ),
         Index(
-            "ix_deliveries_due",
-            "subscription_id",
-            "next_attempt_at",
-            postgresql_where=text("status = 'pending' AND next_attempt_at IS NOT NULL"),
+            "ix_deliveries_replay",
+            "tenant",
+            "replay_id",
+            "position",
+            postgresql_where=text("replay_id IS NOT NULL"),
         ),
         Index("ix_deliveries_subscription", "subscription_id", "position"),
         Index("ix_deliveries_tenant", "tenant", "position"),
@@ -138,6 +151,8 @@ class Delivery(TenantOwned, Base):
     subscription_id: Mapped[str] = mapped_column(ForeignKey("subscriptions.id"))
     notice_id: Mapped[UUID] = mapped_column(ForeignKey("notices.id", ondelete="CASCADE"))
     lane: Mapped[UUID] = mapped_column(Uuid)
+    #: The command that replays it; none: live.
+    replay_id: Mapped[str | None]
     status: Mapped[str] = mapped_column(Text, server_default=PENDING)
     owner: Mapped[int | None]
     next_attempt_at: Mapped[datetime | None]

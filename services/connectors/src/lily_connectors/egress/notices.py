@@ -22,7 +22,7 @@ class UnreadableNoticeError(ValueError):
 class Notice:
     """One event to judge. `register` is the key of the state register that it writes (`lily_common.state`).
 
-    Times: `accepted_at` by the API, `noticed_at` by Kafka when fan-out wrote it, `consumed_at` when it was read here.
+    Times: `accepted_at` by the API (None: long ago, as of a replay), `noticed_at` by Kafka when fan-out wrote it, `consumed_at` when it was read here.
     """
 
     tenant: str
@@ -36,7 +36,7 @@ class Notice:
     body: bytes
     asset: UUID
     identity: UUID
-    accepted_at: datetime
+    accepted_at: datetime | None
     noticed_at: datetime | None
     consumed_at: datetime
 

@@ -77,12 +77,13 @@ ON CONFLICT (id) DO NOTHING
 # The mode says what the dispatcher can do with the delivery (see `dispatcher.Mode`). A delivery behind an earlier one
 # that is not in this worker's memory gets no time: it is woken when that one is done.
 _WRITE_DELIVERIES: LiteralString = """
-INSERT INTO deliveries (tenant, id, subscription_id, notice_id, lane, committed_at, owner, next_attempt_at)
-SELECT n.tenant, n.id, n.subscription_id, n.notice_id, n.lane, clock_timestamp(),
+INSERT INTO deliveries
+    (tenant, id, subscription_id, notice_id, lane, replay_id, committed_at, owner, next_attempt_at)
+SELECT n.tenant, n.id, n.subscription_id, n.notice_id, n.lane, n.replay_id, clock_timestamp(),
        CASE WHEN n.mode = 'queue' OR (n.mode = 'fresh' AND NOT lane.busy) THEN %s::int END,
        CASE WHEN n.mode = 'queue' OR (n.mode <> 'hold' AND NOT lane.busy) THEN now() END
-FROM unnest(%s::text[], %s::uuid[], %s::text[], %s::uuid[], %s::uuid[], %s::text[]) WITH ORDINALITY
-     AS n (tenant, id, subscription_id, notice_id, lane, mode, ord)
+FROM unnest(%s::text[], %s::uuid[], %s::text[], %s::uuid[], %s::uuid[], %s::text[], %s::text[])
+     WITH ORDINALITY AS n (tenant, id, subscription_id, notice_id, lane, mode, replay_id, ord)
 CROSS JOIN LATERAL (
     SELECT EXISTS (SELECT FROM deliveries d WHERE d.lane = n.lane AND d.status = 'pending') AS busy
 ) AS lane
@@ -99,13 +100,14 @@ WHERE id = ANY(%s::uuid[]) AND owner = %s AND status = 'pending'
 
 @dataclass(frozen=True, slots=True)
 class NewDelivery:
-    """A delivery to be written. `mode` is the dispatcher's word (see `dispatcher.Mode`)."""
+    """A delivery to be written. `mode` is the dispatcher's word (see `dispatcher.Mode`); `replay_id` None: live."""
 
     id: UUID
     subscription_id: str
     lane: UUID
     transition: Transition
     mode: str
+    replay_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,12 @@ class Known:
     seen: frozenset[UUID]
     assets: Mapping[UUID, Asset]
     generations: Mapping[str, int]
+
+
+async def read_generations(connection: Connection, tenants: Iterable[str]) -> dict[str, int]:
+    """How often these tenants' subscriptions have changed."""
+    rows = await connection.execute(_GENERATIONS, (list(tenants),))
+    return dict(await rows.fetchall())
 
 
 async def read_known(connection: Connection, notices: Sequence[Notice], partitions: Iterable[int]) -> Known:
@@ -187,6 +195,7 @@ async def write_batch(
             [delivery.transition.identity for delivery in deliveries],
             [delivery.lane for delivery in deliveries],
             [delivery.mode for delivery in deliveries],
+            [delivery.replay_id for delivery in deliveries],
         ),
     )
 

@@ -209,11 +209,11 @@ def _told(notice: Notice) -> Transition:
         source=notice.source,
         event_id=notice.id,
         event=notice.event | {"transition": name},
-        body=_with_transition(notice.body, name),
+        body=with_transition(notice.body, name),
     )
 
 
-def _with_transition(body: bytes, name: str) -> bytes:
+def with_transition(body: bytes, name: str) -> bytes:
     """The event's own bytes with one attribute more: numbers and unknown fields stay as their sender wrote them."""
     return body[:-1] + f',"transition":"{name}"}}'.encode()
 

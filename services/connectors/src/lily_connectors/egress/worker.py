@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -21,11 +22,11 @@ from lily_common import metrics
 from lily_common.config import Settings
 from lily_common.crypto import SecretBox
 from lily_common.errors import LilyError
-from lily_common.events import DLQ_CHANGES_TOPIC, NOTICES_TOPIC
+from lily_common.events import DLQ_CHANGES_TOPIC, NOTICES_TOPIC, REPLAYS_TOPIC
 from lily_common.kafka import Producer, Record
 from lily_common.logs import get_logger
 from lily_connectors.contract import Ports
-from lily_connectors.egress import upkeep
+from lily_connectors.egress import replaying, replays, upkeep
 from lily_connectors.egress.book import Book
 from lily_connectors.egress.claims import Claims
 from lily_connectors.egress.connections import Connection, close_quietly, connect, open_session
@@ -34,6 +35,7 @@ from lily_connectors.egress.judge import Judge
 from lily_connectors.egress.ledger import Ledger
 from lily_connectors.egress.notices import Notice, UnreadableNoticeError, read
 from lily_connectors.egress.reader import NoticeReader
+from lily_connectors.egress.replays import ReplayLane
 from lily_connectors.sinks.catalogue import sinks
 from lily_connectors.sinks.http import GuardedHttp
 from lily_connectors.sinks.kafka import TopicWriter
@@ -52,6 +54,16 @@ REMOVAL_SECONDS = 3600.0
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
+@dataclass(frozen=True)
+class _WayOut:
+    """What carries deliveries: live ones, or replayed ones, which hold up nothing but themselves."""
+
+    dispatcher: Dispatcher
+    ledger: Ledger
+    claims: Claims
+    work: asyncio.Event
+
+
 class Worker:
     """One egress process. `run` returns after `stop`, and raises when a part fails."""
 
@@ -59,9 +71,10 @@ class Worker:
         self._settings = settings
         self._uri = settings.postgres_uri.get_secret_value()
         self._stop = asyncio.Event()
-        self._work = asyncio.Event()
+        self._work = (asyncio.Event(), asyncio.Event())
         self._checks = {"postgres": "starting", "kafka": "starting"}
         self._reader = NoticeReader(settings.kafka_bootstrap, NOTICES_TOPIC, GROUP)
+        self._replay_reader = NoticeReader(settings.kafka_bootstrap, REPLAYS_TOPIC, replays.GROUP)
         self._book = Book(SecretBox(settings.master_key_bytes))
         self._session: Connection | None = None
         self._owner = 0
@@ -69,7 +82,7 @@ class Worker:
     def stop(self) -> None:
         """Finish what is running and end."""
         self._stop.set()
-        self._work.set()
+        self._wake()
 
     def ready(self) -> dict[str, str]:
         """Checks for /readyz; called from another thread."""
@@ -81,16 +94,38 @@ class Worker:
         producer = Producer(self._settings.kafka_bootstrap)
         guard = Guard(self._settings.egress_allow_networks)
         writer = TopicWriter(producer, self._settings.kafka_bootstrap)
-        ledger = Ledger(self._uri, self._owner, producer, self._work.set)
         try:
             async with GuardedHttp(guard) as http:
-                dispatcher = Dispatcher(self._book, Ports(http, writer), ledger)
-                ledger.attach(dispatcher)
-                await self._run_parts(dispatcher, ledger, producer)
+                ports = Ports(http, writer)
+                live = self._way_out(ports, producer, replayed=False)
+                past = self._way_out(ports, producer, replayed=True)
+                await self._run_parts(live, past, producer, writer)
         finally:
             await self._reader.close()
+            await self._replay_reader.close()
             await asyncio.to_thread(producer.close)
             await close_quietly(self._session)
+
+    def _way_out(self, ports: Ports, producer: Producer, *, replayed: bool) -> _WayOut:
+        work = self._work[replayed]
+        ledger = Ledger(self._uri, self._owner, producer, work.set)
+        if replayed:
+            dispatcher = Dispatcher(
+                self._book,
+                ports,
+                ledger,
+                max_held=replays.HELD,
+                max_concurrency=replays.CONCURRENCY,
+            )
+        else:
+            dispatcher = Dispatcher(self._book, ports, ledger)
+        ledger.attach(dispatcher)
+        return _WayOut(dispatcher, ledger, Claims(self._owner, replayed=replayed), work)
+
+    def _wake(self) -> None:
+        """There may be something to claim."""
+        for work in self._work:
+            work.set()
 
     async def _open(self) -> None:
         """Wait for PostgreSQL and its tables, take a number, read all subscriptions."""
@@ -114,28 +149,33 @@ class Worker:
             log.info("worker started", number=self._owner)
             return
 
-    async def _run_parts(self, dispatcher: Dispatcher, ledger: Ledger, producer: Producer) -> None:
-        writing = asyncio.create_task(ledger.run(), name="ledger")
+    async def _run_parts(self, live: _WayOut, past: _WayOut, producer: Producer, writer: TopicWriter) -> None:
+        writing = {way: asyncio.create_task(way.ledger.run(), name="ledger") for way in (live, past)}
         async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(self._finish, dispatcher, ledger, writing)
+            stack.push_async_callback(self._finish, writing)
             async with asyncio.TaskGroup() as parts:
                 helpers = [
-                    parts.create_task(self._listen(dispatcher), name="listener"),
-                    parts.create_task(self._claim(dispatcher), name="claims"),
+                    parts.create_task(self._listen((live.dispatcher, past.dispatcher)), name="listener"),
+                    *(parts.create_task(self._claim(way), name="claims") for way in writing),
                     parts.create_task(self._upkeep(), name="upkeep"),
-                    parts.create_task(_watch(writing), name="ledger watch"),
+                    *(parts.create_task(_watch(task), name="ledger watch") for task in writing.values()),
                 ]
-                consuming = parts.create_task(self._consume(dispatcher, producer), name="consumer")
-                await asyncio.wait({consuming})
+                consuming = {
+                    parts.create_task(self._consume(live.dispatcher, producer), name="consumer"),
+                    parts.create_task(self._replay(past.dispatcher, producer, writer), name="replays"),
+                }
+                await asyncio.wait(consuming)
                 for helper in helpers:
                     helper.cancel()
 
-    async def _finish(self, dispatcher: Dispatcher, ledger: Ledger, writing: asyncio.Task[None]) -> None:
+    async def _finish(self, writing: dict[_WayOut, asyncio.Task[None]]) -> None:
         log.info("stopping")
-        await dispatcher.stop(GRACE)
-        ledger.close()
-        await asyncio.wait({writing}, timeout=GRACE)
-        writing.cancel()
+        await asyncio.gather(*(way.dispatcher.stop(GRACE) for way in writing))
+        for way in writing:
+            way.ledger.close()
+        await asyncio.wait(writing.values(), timeout=GRACE)
+        for task in writing.values():
+            task.cancel()
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
@@ -158,6 +198,15 @@ class Worker:
                     self._reader.done(messages)
         finally:
             await close_quietly(connection)
+
+    async def _replay(self, dispatcher: Dispatcher, producer: Producer, writer: TopicWriter) -> None:
+        """Events of the past, beside those of now, until `stop`."""
+        lane = ReplayLane(self._book, dispatcher, writer, self._owner)
+
+        async def refuse(message: Message, reason: str) -> None:
+            await self._refuse(producer, message, reason)
+
+        await replaying.consume(self._uri, self._replay_reader, lane, refuse, self._stop)
 
     async def _probe_kafka(self) -> None:
         try:
@@ -233,32 +282,31 @@ class Worker:
                 continue
             return
 
-    async def _claim(self, dispatcher: Dispatcher) -> None:
+    async def _claim(self, way: _WayOut) -> None:
         """Deliveries from the table: when woken, and now and then."""
-        claims = Claims(self._owner)
         connection: Connection | None = None
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):
-                        await self._work.wait()
-                self._work.clear()
+                        await way.work.wait()
+                way.work.clear()
                 try:
                     if connection is None or connection.closed:
                         connection = await connect(self._uri, "claims", autocommit=True)
-                    jobs = await claims.claim(connection, dispatcher.claimable())
+                    jobs = await way.claims.claim(connection, way.dispatcher.claimable())
                 except psycopg.OperationalError as away:
                     log.warning("nothing claimed", error=str(away))
                     await close_quietly(connection)
                     connection = None
                     continue
                 if jobs:
-                    dispatcher.adopt(jobs)
-                    self._work.set()
+                    way.dispatcher.adopt(jobs)
+                    way.work.set()
         finally:
             await close_quietly(connection)
 
-    async def _listen(self, dispatcher: Dispatcher) -> None:
+    async def _listen(self, dispatchers: Sequence[Dispatcher]) -> None:
         """Changes of subscriptions and work put into the table by others. The session's end is the worker's end."""
         session = self._session
         assert session is not None
@@ -272,8 +320,9 @@ class Worker:
                         reading = await connect(self._uri, "subscriptions", autocommit=True)
                     await self._book.load(reading, [which])
                 elif what == "retry":
-                    dispatcher.retry_now(UUID(which))
-                self._work.set()
+                    for dispatcher in dispatchers:
+                        dispatcher.retry_now(UUID(which))
+                self._wake()
         finally:
             await close_quietly(reading)
         raise ConnectionError("the worker's session with PostgreSQL has ended")
@@ -290,7 +339,7 @@ class Worker:
                             self._uri, autocommit=True, application_name="lily-egress upkeep"
                         )
                     if await upkeep.wake_sleepers(connection):
-                        self._work.set()
+                        self._wake()
                     if clock() >= removal_due:
                         removal_due = clock() + REMOVAL_SECONDS
                         settings = self._settings

@@ -7,6 +7,7 @@ one order, and a consumer's state per asset lives in one process. The value is t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar, Literal
 
@@ -68,10 +69,14 @@ class TopicWriter:
         self._creating: dict[str, asyncio.Task[None]] = {}
 
     async def append(self, record: Record) -> Outcome:
+        return await self.append_all([record])
+
+    async def append_all(self, records: Sequence[Record]) -> Outcome:
+        """Append in this order; not ok when any of them is not acknowledged."""
         try:
-            if record.topic not in self._known:
-                await self._ensure(record.topic)
-            await self._producer.send([record])
+            for topic in {record.topic for record in records} - self._known:
+                await self._ensure(topic)
+            await self._producer.send(records)
         except (LilyError, KafkaException) as failed:
             return Outcome(False, error=f"Kafka: {failed}")
         return Outcome(True)

@@ -283,7 +283,8 @@ def _stats(rows: pa.Table, columns: frozenset[str]) -> dict[str, Any]:
     nulls: dict[str, int] = {}
     for name in rows.column_names:
         kind = rows.schema.field(name).type
-        if name not in columns or not (pa.types.is_string(kind) or pa.types.is_timestamp(kind)):
+        plain = pa.types.is_string(kind) or pa.types.is_timestamp(kind) or pa.types.is_integer(kind)
+        if name not in columns or not plain:
             continue
         ends = pc.min_max(rows[name]).as_py()
         nulls[name] = rows[name].null_count

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from lily_common.events import BULK_TOPIC, PRIORITY_TOPIC, RAW_TOPIC
-from lily_spark import layered, tables
+from lily_common.events import (
+    BULK_TOPIC,
+    PRIORITY_TOPIC,
+    RAW_TOPIC,
+    REPLAY_PROGRESS_TOPIC,
+    REPLAYS_TOPIC,
+)
+from lily_spark import evolution, layered, tables
 from lily_spark.config import SparkSettings
 from lily_spark.erasing.job import Erasing
 from lily_spark.gold.worker import GoldWorker
-from lily_spark.jobs import cdc, events, mirror, raw
+from lily_spark.jobs import cdc, events, mirror, raw, replay
 from lily_spark.runtime.app import Application, run
 from lily_spark.runtime.kafka import wait_for_topics
 from lily_spark.session import App
@@ -24,7 +30,8 @@ def main(settings: SparkSettings) -> int:
     """Run the lake until told to stop; returns the exit code."""
 
     def describe(stopping: Callable[[], bool]) -> App:
-        wait_for_topics(settings.kafka_bootstrap, [PRIORITY_TOPIC, BULK_TOPIC, RAW_TOPIC], stopping)
+        topics = [PRIORITY_TOPIC, BULK_TOPIC, RAW_TOPIC, REPLAYS_TOPIC, REPLAY_PROGRESS_TOPIC]
+        wait_for_topics(settings.kafka_bootstrap, topics, stopping)
         return App("lake", heap="1g", slots=4, lake=True)
 
     return run(settings, describe, wire, stop_after_batch=True)
@@ -33,7 +40,8 @@ def main(settings: SparkSettings) -> int:
 def wire(app: Application) -> None:
     settings = app.settings
     for table in tables.ALL:
-        tables.open_table(table, settings)
+        evolution.evolve(table, settings)
+    evolution.number_events(settings)
     updates = UpdatesLayer(settings, layered.assets(settings))
     sink = EventSink(settings, updates)
     upkeep = Upkeep(app.spark, settings, updates)
@@ -43,6 +51,7 @@ def wire(app: Application) -> None:
     changes = CdcUpkeep(app.spark, settings, cdc.add(app))
     upkeep.add(*changes.tasks())
     upkeep.housekeeping.register(changes.paths)
+    replay.add(app, upkeep)
     upkeep.add(Erasing(app.spark, settings, upkeep.housekeeping.paths).task())
     gold = GoldWorker(app.spark, settings)
     for command, handler in gold.handlers.items():

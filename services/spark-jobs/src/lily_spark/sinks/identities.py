@@ -9,7 +9,8 @@ message read again (after a crash, or by a checkpoint that starts anew) is told 
 
 It cannot disagree with bronze. Identities are claimed here before the commit that brings them, under a sequence
 number that the commit carries as its transaction; `settle` compares the two, takes back a claim whose commit never
-came, and builds the index anew from bronze when either side has been lost or set back.
+came, and builds the index anew from bronze when either side has been lost or set back. The sequence number is the
+commit's number in bronze: an index that is built anew counts on from the last one.
 """
 
 from __future__ import annotations
@@ -99,22 +100,28 @@ class Identities:
         self._sequence = sequence
         return sequence
 
-    def settle(self, committed: int | None) -> bool:
+    def settle(self, committed: int | None, last_commit: int = 0) -> bool:
         """Agree with the table, whose last commit of `app_id` carried `committed`; False when `rebuild` is needed.
+
+        `last_commit` is the greatest number that a commit of the table has, whoever gave it.
 
         To be called before the first batch and after any failure.
         """
-        last = committed or 0
-        if last == self._sequence > 0:
+        if committed is None or committed < last_commit:
+            return False
+        if committed == self._sequence:
             return True
-        if last == self._sequence - 1 and self._sequence > 1:
-            self._take_back(last)
+        if committed == self._sequence - 1:
+            self._take_back(committed)
             return True
         return False
 
-    def rebuild(self, held: Iterable[pa.Table]) -> None:
-        """Begin anew under a new id, knowing the identities of `held` (tenant, source, id and place in Kafka)."""
-        self._id, self._sequence = uuid.uuid4().hex, 0
+    def rebuild(self, held: Iterable[pa.Table], last_commit: int = 0) -> None:
+        """Begin anew under a new id, knowing the identities of `held` (tenant, source, id and place in Kafka).
+
+        Numbers go on from `last_commit`.
+        """
+        self._id, self._sequence = uuid.uuid4().hex, last_commit
         self._db.delete_range(b"", b"\xff" * (_DIGEST + 1))
         count = 0
         for table in held:
@@ -123,8 +130,8 @@ class Identities:
                 batch.put(digest, entry)
             self._db.write(batch)
             count += table.num_rows
-        self._db.put(_META, _meta_bytes(self._id, 0))
-        log.info("identity index built from bronze", identities=count)
+        self._db.put(_META, _meta_bytes(self._id, last_commit))
+        log.info("identity index built from bronze", identities=count, last_commit=last_commit)
 
     def close(self) -> None:
         self._db.close()

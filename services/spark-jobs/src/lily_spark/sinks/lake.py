@@ -18,8 +18,8 @@ from lily_spark.sinks.dead_letters import DeadLetters
 from lily_spark.sinks.delta import Appender
 from lily_spark.sinks.identities import Identities, Verdict
 from lily_spark.sinks.layers import UpdatesLayer
-from lily_spark.tables import EVENTS, open_table
-from lily_spark.transforms.arrow import bronze_rows, in_kafka_order, silver_rows, split
+from lily_spark.tables import COMMITS, EVENTS, open_table
+from lily_spark.transforms.arrow import bronze_rows, in_kafka_order, numbered, silver_rows, split
 
 QUERY = "events"
 
@@ -38,8 +38,9 @@ class EventSink:
 
     def settle(self) -> None:
         """Make the identity index agree with bronze; before the query starts, each time."""
-        if not self._identities.settle(self._bronze.last_version(self._identities.app_id)):
-            self._identities.rebuild(self._held())
+        last = self._bronze.last_version(COMMITS) or 0
+        if not self._identities.settle(self._bronze.last_version(self._identities.app_id), last):
+            self._identities.rebuild(self._held(), last)
 
     def write(self, batch: DataFrame, _batch_id: int) -> None:
         """Return when bronze, silver and the dead letters of the batch are durable; raises when any is not.
@@ -63,7 +64,8 @@ class EventSink:
     def _append_new(self, rows: pa.Table, verdict: Verdict) -> None:
         if rows.num_rows:
             sequence = self._identities.claim(verdict)
-            self._bronze.append(rows, (self._identities.app_id, sequence))
+            transactions = {self._identities.app_id: sequence, COMMITS: sequence}
+            self._bronze.commit(numbered(rows, sequence), transactions)
 
     def _held(self) -> Iterator[pa.Table]:
         """What bronze holds of the time in which a repeat counts, and of the days for which Kafka may bring it again."""

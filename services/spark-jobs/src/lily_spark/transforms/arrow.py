@@ -21,8 +21,13 @@ def in_kafka_order(events: pa.Table) -> pa.Table:
 
 
 def bronze_rows(events: pa.Table) -> pa.Table:
-    """Rows of bronze.events."""
-    return events.select(EVENTS.columns)
+    """Rows of bronze.events, but for the number of the commit that will bring them (see `numbered`)."""
+    return events.select([name for name in EVENTS.columns if name != "commit"])
+
+
+def numbered(rows: pa.Table, commit: int) -> pa.Table:
+    """`rows` as those of this commit."""
+    return rows.append_column("commit", pa.array([commit] * rows.num_rows, pa.int64()))
 
 
 def silver_rows(events: pa.Table) -> pa.Table:

@@ -20,6 +20,8 @@ GROUP = "lily-lake"
 
 #: (tenant, args) -> detail for the answer
 Handler = Callable[[str, dict[str, Any]], Any]
+#: Takes the whole command on and returns at once; how it goes is told later, by `Commands.answer`.
+Starter = Callable[[dict[str, Any]], None]
 
 
 class Commands:
@@ -27,6 +29,8 @@ class Commands:
 
     def __init__(self, bootstrap: str, handlers: dict[str, Handler], stopping: Callable[[], bool]) -> None:
         self._handlers = handlers
+        #: Commands whose work goes on elsewhere: a starter notes for good what it takes on.
+        self.starters: dict[str, Starter] = {}
         self._stopping = stopping
         # A rebuild may take hours, during which nothing is polled.
         self._consumer = Consumer(consumer_config(bootstrap, GROUP, **{"max.poll.interval.ms": 86_400_000}))
@@ -48,22 +52,28 @@ class Commands:
         self._producer.flush(5)
 
     def _do(self, command: dict[str, Any]) -> None:
-        handler = self._handlers.get(command["command"])
-        if handler is None:
-            self._answer(command, "failed", f"unknown command {command['command']!r}")
+        name = command["command"]
+        starter, handler = self.starters.get(name), self._handlers.get(name)
+        if starter is None and handler is None:
+            self.answer(command, "failed", f"unknown command {name!r}")
             return
-        self._answer(command, "running", None)
+        self.answer(command, "running", None)
         try:
+            if starter is not None:
+                starter(command)
+                return
+            assert handler is not None
             detail = handler(command["tenant"], command.get("args") or {})
         except Exception as failed:  # whatever it is, the next command must have its turn
             if self._stopping():
                 raise
             log.exception("command failed", id=command["id"], command=command["command"])
-            self._answer(command, "failed", f"{type(failed).__name__}: {str(failed)[:1000]}")
+            self.answer(command, "failed", f"{type(failed).__name__}: {str(failed)[:1000]}")
         else:
-            self._answer(command, "succeeded", detail)
+            self.answer(command, "succeeded", detail)
 
-    def _answer(self, command: dict[str, Any], status: str, detail: Any) -> None:
+    def answer(self, command: dict[str, Any], status: str, detail: Any) -> None:
+        """Tell the API; any thread may. Raises KafkaException when Kafka does not acknowledge."""
         named = {name: command[name] for name in ("id", "tenant", "command")}
         value = orjson.dumps(named | {"status": status, "detail": detail}, default=str)
         self._producer.produce(COMMAND_RESULTS_TOPIC, value, command["tenant"].encode())

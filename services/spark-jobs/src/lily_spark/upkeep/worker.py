@@ -20,7 +20,7 @@ from lily_spark.mirror.upkeep import expire
 from lily_spark.mirror.writer import current_config
 from lily_spark.sinks.layers import UpdatesLayer
 from lily_spark.tables import ALL, EVENTS, RAW
-from lily_spark.upkeep.commands import Commands, Handler
+from lily_spark.upkeep.commands import Commands, Handler, Starter
 from lily_spark.upkeep.compaction import compact
 from lily_spark.upkeep.housekeeping import Housekeeping
 from lily_spark.upkeep.small_files import merge_small_files
@@ -74,6 +74,14 @@ class Upkeep:
     def handle(self, command: str, handler: Handler) -> None:
         """One more command that is known; before `start`."""
         self._handlers[command] = handler
+
+    def take_on(self, command: str, starter: Starter) -> None:
+        """One more command, whose work goes on elsewhere: how it goes is told by `answer`; before `start`."""
+        self._commands.starters[command] = starter
+
+    def answer(self, command: dict[str, Any], status: str, detail: Any) -> None:
+        """Tell the API how a command goes; any thread may. Raises KafkaException when Kafka does not acknowledge."""
+        self._commands.answer(command, status, detail)
 
     def start(self) -> None:
         for task in self._tasks:
