@@ -13,6 +13,8 @@ from tests.integration.connect.changes import wait_for
 from tests.integration.connect.conftest import Sources
 from tests.support.stack import Stack
 
+from lily_local.environment import REPLICA_SET
+
 pytestmark = pytest.mark.stack
 EXAMPLES = Path(__file__).resolve().parents[3] / "contracts" / "examples" / "cdc"
 
@@ -27,6 +29,7 @@ def test_snapshot_then_stream(worker: Stack, sources: Sources) -> None:
             "source": "ratings",
             "host": "127.0.0.1",
             "port": worker.config.port("mongo"),
+            "replica_set": REPLICA_SET,
             "collections": [f"{name}.user_ratings"],
         }
         connector = sources.create("debezium-mongodb", config)
@@ -54,3 +57,15 @@ def test_snapshot_then_stream(worker: Stack, sources: Sources) -> None:
     finally:
         client.drop_database(name)
         client.close()
+
+
+def test_what_is_wrong_is_told(worker: Stack, sources: Sources) -> None:
+    config = {
+        "source": "ratings",
+        "host": "127.0.0.1",
+        "port": worker.config.port("mongo"),
+        "collections": ["shop.user_ratings"],
+    }
+    status = sources.status(sources.create("debezium-mongodb", config))
+    assert not status["settled"]
+    assert "Replica set not specified" in status["problem"]

@@ -38,6 +38,9 @@ class Connect:
         return answer
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/config/validate"):
+            errors = [self.refuses] if self.refuses else []
+            return httpx.Response(200, json={"configs": [{"value": None}, {"value": {"errors": errors}}]})
         _, _, name, *rest = [*request.url.path.split("/"), ""]
         what = f"{request.method} {rest[0]}"
         if what == "PUT config":

@@ -101,10 +101,14 @@ async def test_a_second_pass_changes_nothing(tools: Tools, connect: Connect) -> 
     wanted = source()
     await steps.settle(tools, wanted, restart=False)
     wanted.settled, before = wanted.revision, len(connect.calls)
-    state = await steps.settle(tools, wanted, restart=False)
-    assert connect.calls[before:] == [f"GET /connectors/{NAME}/config", f"GET /connectors/{NAME}/status"]
-    assert state is not None
-    assert state.state == "RUNNING"
+    found = await steps.settle(tools, wanted, restart=False)
+    assert connect.calls[before:] == [
+        f"GET /connectors/{NAME}/config",
+        f"GET /connectors/{NAME}/status",
+        "PUT /connector-plugins/io.debezium.connector.mongodb.MongoDbConnector/config/validate",
+    ]
+    assert found.state is not None
+    assert (found.state.state, found.failing) == ("RUNNING", False)
     assert len(policies(tools)) == 1
 
 
@@ -168,9 +172,7 @@ async def test_no_snapshot_where_none_is_wanted(
 async def test_failed_tasks_are_restarted_when_asked(tools: Tools, connect: Connect) -> None:
     await steps.settle(tools, source(), restart=False)
     connect.held[NAME].tasks = [{"id": 0, "state": "FAILED", "trace": "why"}]
-    state = await steps.settle(tools, source(), restart=False)
-    assert state is not None
-    assert state.failed
+    assert (await steps.settle(tools, source(), restart=False)).failing
     assert connect.held[NAME].tasks[0]["state"] == "FAILED"
     await steps.settle(tools, source(), restart=True)
     assert connect.held[NAME].tasks[0]["state"] == "RUNNING"
@@ -193,6 +195,14 @@ async def test_removal_leaves_nothing_wherever_it_breaks_off(
     assert policies(tools)[-1] is None
     calls = [call for call in connect.calls if call.startswith("DELETE")]
     assert calls[0].endswith("/offsets"), "offsets that stay would let a new source skip its snapshot"
+
+
+async def test_tasks_that_run_but_are_not_let_in_are_failing(tools: Tools, connect: Connect) -> None:
+    row = source()
+    await steps.settle(tools, row, restart=False)
+    connect.refuses = "password authentication failed"
+    found = await steps.settle(tools, row, restart=False)
+    assert (found.failing, found.trouble) == (True, "password authentication failed")
 
 
 async def test_connects_reason_is_told(tools: Tools, connect: Connect) -> None:

@@ -50,6 +50,8 @@ def test_postgres_whole() -> None:
         "tombstones.on.delete": "true",
         "skipped.operations": "none",
         "max.queue.size.in.bytes": "33554432",
+        "errors.max.retries": "4",
+        "retriable.restart.connector.wait.ms": "3000",
         "topic.creation.default.replication.factor": "-1",
         "topic.creation.default.partitions": "4",
         "topic.creation.default.cleanup.policy": "delete",
@@ -79,7 +81,9 @@ def test_postgres_whole() -> None:
 
 def test_mongodb_connects_to_the_named_server_only() -> None:
     made = settings("debezium-mongodb", Capture("acme", "con_1", "10.1.2.3", None))
-    assert made["mongodb.connection.string"] == "mongodb://10.1.2.3:27017/?directConnection=true"
+    assert (
+        made["mongodb.connection.string"] == "mongodb://10.1.2.3:27017/?directConnection=true&replicaSet=rs0"
+    )
     assert made["collection.include.list"] == r"shop\.user_ratings"
     assert made["topic.prefix"] == "cdc.acme.ratings"
     assert made["capture.mode"] == "change_streams_update_full"

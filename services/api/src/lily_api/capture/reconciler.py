@@ -32,8 +32,8 @@ from lily_connectors.ssrf import Guard
 log = get_logger(__name__)
 #: Between two looks at a source with which all is well.
 LOOK = timedelta(seconds=30)
-#: Pauses after failures: doubled each time.
-_FIRST, _LONGEST = timedelta(seconds=2), timedelta(minutes=5)
+#: Pauses after failures: doubled each time. What is to be removed may wait longer.
+_FIRST, _LONGEST, _LONGEST_REMOVING = timedelta(seconds=2), timedelta(minutes=1), timedelta(minutes=5)
 #: A slot that cannot be dropped is given up after so many looks, about three hours, and said so in the audit log.
 SLOT_LOOKS = 40
 _AT_ONCE = 4
@@ -140,10 +140,10 @@ class Reconciler:
                 return await self._again(session, source, "an unexpected error, logged by the API")
 
     async def _settle(self, session: AsyncSession, tools: Tools, source: CaptureSource) -> Look:
-        problem = None
+        settled, problem = False, None
         try:
             # A task that failed is started again at the pace of looks that failed.
-            state = await steps.settle(tools, source, restart=source.attempts > 0)
+            found = await steps.settle(tools, source, restart=source.attempts > 0)
         except (
             UnreachableSourceError,
             ConnectAwayError,
@@ -151,34 +151,35 @@ class Reconciler:
             LilyError,
             ValueError,
         ) as failed:
-            problem, failing = _told(tools, source, failed), True
+            problem, failing = _told(tools, source, str(failed)), True
         else:
-            failing = state is not None and state.failed
+            settled, failing = True, found.failing
+            problem = _told(tools, source, found.trouble) if found.trouble is not None else None
         attempts = source.attempts + 1 if failing else 0
         await repository.looked(
             session,
             source,
-            settled=problem is None,
+            settled=settled,
             problem=problem,
             attempts=attempts,
             pause=_pause(attempts) if failing else LOOK,
         )
         if problem is not None:
             log.warning("a source is not as wanted", connector=source.connector_id, problem=problem)
-        return Look(done=problem is None, problem=problem)
+        return Look(done=settled, problem=problem)
 
     async def _remove(self, session: AsyncSession, tools: Tools, source: CaptureSource) -> Look:
         try:
             await steps.remove(tools, source)
         except SlotLeftError as left:
-            problem = _told(tools, source, left)
+            problem = _told(tools, source, str(left), whole=True)
             if source.attempts < SLOT_LOOKS:
                 return await self._again(session, source, problem)
             await repository.remove(session, source)
             await _record_slot(session, source, problem)
             return Look(done=True, problem=problem)
         except (ConnectAwayError, ConnectRefusedError, LilyError, ValueError) as failed:
-            return await self._again(session, source, _told(tools, source, failed))
+            return await self._again(session, source, _told(tools, source, str(failed)))
         await repository.remove(session, source)
         return Look(done=True)
 
@@ -186,7 +187,12 @@ class Reconciler:
         log.warning("a source is not removed yet", connector=source.connector_id, problem=problem)
         attempts = source.attempts + 1
         await repository.looked(
-            session, source, settled=False, problem=problem, attempts=attempts, pause=_pause(attempts)
+            session,
+            source,
+            settled=False,
+            problem=problem,
+            attempts=attempts,
+            pause=_pause(attempts, _LONGEST_REMOVING),
         )
         return Look(done=False, problem=problem)
 
@@ -204,16 +210,16 @@ def _tools(services: Services) -> Tools | None:
     )
 
 
-def _pause(attempts: int) -> timedelta:
-    return min(_FIRST * (1 << min(attempts, 10)), _LONGEST)
+def _pause(attempts: int, longest: timedelta = _LONGEST) -> timedelta:
+    return min(_FIRST * (1 << min(attempts, 10)), longest)
 
 
-def _told(tools: Tools, source: CaptureSource, failed: Exception) -> str:
+def _told(tools: Tools, source: CaptureSource, text: str, *, whole: bool = False) -> str:
     try:
         _, password = steps.opened(tools.secrets, source)
     except ValueError:
         password = None
-    return shown(str(failed), password, whole=isinstance(failed, SlotLeftError))
+    return shown(text, password, whole=whole)
 
 
 async def _record_slot(session: AsyncSession, source: CaptureSource, problem: str) -> None:

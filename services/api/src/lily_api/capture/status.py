@@ -51,6 +51,8 @@ async def _asked(tools: Tools, source: CaptureSource, status: ConnectorStatus) -
 
 def _filled(status: ConnectorStatus, state: ConnectorState, password: str | None) -> ConnectorStatus:
     status.state = "failed" if state.failed else state.state.lower()
+    if status.state == "running" and status.settled and status.problem is not None:
+        status.state = "retrying"
     status.tasks = [
         TaskView(id=task.id, state=task.state.lower(), error=shortened(task.trace, password) or None)
         for task in state.tasks

@@ -44,6 +44,18 @@ class SlotLeftError(Exception):
     """All is removed but the replication slot; the text says why, and what its owner can do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What Connect says of a source that is as wanted (None: nothing yet), and why its tasks get nothing all the same."""
+
+    state: ConnectorState | None
+    trouble: str | None = None
+
+    @property
+    def failing(self) -> bool:
+        return self.trouble is not None or (self.state is not None and self.state.failed)
+
+
 @dataclass(frozen=True)
 class Tools:
     """What the steps work with."""
@@ -71,8 +83,8 @@ def opened(secrets: SecretBox, source: CaptureSource) -> tuple[SourceConfig, str
     return config, password
 
 
-async def settle(tools: Tools, source: CaptureSource, *, restart: bool) -> ConnectorState | None:
-    """Have the source as it is wanted; returns Connect's word on it. `restart` starts failed tasks again.
+async def settle(tools: Tools, source: CaptureSource, *, restart: bool) -> Settled:
+    """Have the source as it is wanted. `restart` starts failed tasks again.
 
     Raises UnreachableSourceError, ConnectAwayError, ConnectRefusedError, UnavailableError (Kafka).
     """
@@ -96,14 +108,25 @@ async def settle(tools: Tools, source: CaptureSource, *, restart: bool) -> Conne
         # Made a moment ago. Pausing needs no status; running is what it does by itself.
         if source.wanted == PAUSED:
             await tools.connect.pause(name)
-        return None
+        return Settled(None)
     if source.wanted == PAUSED and state.state not in ("PAUSED", "STOPPED"):
         await tools.connect.pause(name)
     elif source.wanted != PAUSED and state.state in ("PAUSED", "STOPPED"):
         await tools.connect.resume(name)
     elif state.failed and restart:
         await tools.connect.restart_failed(name)
-    return state
+    elif held == wanted and state.state == "RUNNING":
+        return Settled(state, await _trouble(tools.connect, name, wanted))
+    return Settled(state)
+
+
+async def _trouble(connect: ConnectClient, name: str, wanted: dict[str, str]) -> str | None:
+    """Why the database does not let the tasks in, if so: they try again for ever, and Connect calls that running."""
+    try:
+        await connect.check(name, wanted)
+    except ConnectRefusedError as refused:
+        return str(refused)
+    return None
 
 
 async def remove(tools: Tools, source: CaptureSource) -> None:

@@ -52,6 +52,9 @@ def common(tenant: str, source: str) -> dict[str, str]:
         # Debezium leaves out TRUNCATE unless told otherwise: the lake would keep rows that are gone.
         "skipped.operations": "none",
         "max.queue.size.in.bytes": str(_QUEUE_BYTES),
+        # What fails for good is told, and restarted by Lily; Debezium alone would call itself running for ever.
+        "errors.max.retries": "4",
+        "retriable.restart.connector.wait.ms": "3000",
         "topic.creation.default.replication.factor": "-1",
         "topic.creation.default.partitions": str(PARTITIONS),
         "topic.creation.default.cleanup.policy": "delete",

@@ -21,7 +21,9 @@ from confluent_kafka import KafkaException, Message
 from lily_common import metrics
 from lily_common.config import Settings
 from lily_common.crypto import SecretBox
-from lily_common.errors import LilyError
+from lily_common.erasing.feed import StopListFeed
+from lily_common.erasing.stoplist import StopList
+from lily_common.errors import LilyError, UnavailableError
 from lily_common.events import DLQ_CHANGES_TOPIC, NOTICES_TOPIC, REPLAYS_TOPIC
 from lily_common.kafka import Producer, Record
 from lily_common.logs import get_logger
@@ -76,6 +78,9 @@ class Worker:
         self._reader = NoticeReader(settings.kafka_bootstrap, NOTICES_TOPIC, GROUP)
         self._replay_reader = NoticeReader(settings.kafka_bootstrap, REPLAYS_TOPIC, replays.GROUP)
         self._book = Book(SecretBox(settings.master_key_bytes))
+        self._erased = StopListFeed(
+            settings.kafka_bootstrap, settings.master_key_bytes, "lily-egress-erasures"
+        )
         self._session: Connection | None = None
         self._owner = 0
 
@@ -221,10 +226,13 @@ class Worker:
     ) -> Connection | None:
         """Judge the batch; while PostgreSQL is away, try again. What cannot be judged goes to the dead letters."""
         now = datetime.now(UTC)
+        stop = await self._stop_list()
         batch: list[tuple[Message, Notice]] = []
         for message in messages:
             try:
-                batch.append((message, read(message.value(), _timestamp(message), now)))
+                notice = read(message.value(), _timestamp(message), now)
+                if not stop.stops(notice.tenant, notice.event):
+                    batch.append((message, notice))
             except UnreadableNoticeError as wrong:
                 await self._refuse(producer, message, str(wrong))
         failures = 0
@@ -245,6 +253,17 @@ class Worker:
                 continue
             self._checks["postgres"] = "ok"
             return connection
+
+    async def _stop_list(self) -> StopList:
+        """What was erased, as of now; waits until Kafka tells."""
+        while True:
+            try:
+                return await asyncio.to_thread(self._erased.current)
+            except UnavailableError as away:
+                self._checks["kafka"] = str(away)
+                if self._stop.is_set():
+                    raise
+                await asyncio.sleep(1.0)
 
     async def _judge_split(
         self, judge: Judge, connection: Connection, batch: list[tuple[Message, Notice]], producer: Producer

@@ -16,11 +16,12 @@ def proves_name(config: Config) -> bool:
 def connect_settings(config: Config, capture: Capture) -> dict[str, str]:
     """The connector's whole configuration on Connect."""
     host = f"[{capture.address}]" if ":" in capture.address else capture.address
+    # Direct: the driver would otherwise go wherever the server says that its replica set is.
+    options = "directConnection=true" + (f"&replicaSet={config.replica_set}" if config.replica_set else "")
     settings = {
         "connector.class": "io.debezium.connector.mongodb.MongoDbConnector",
         **common(capture.tenant, config.source),
-        # Direct: the driver would otherwise go wherever the server says that its replica set is.
-        "mongodb.connection.string": f"mongodb://{host}:{config.port}/?directConnection=true",
+        "mongodb.connection.string": f"mongodb://{host}:{config.port}/?{options}",
         "mongodb.ssl.enabled": str(config.tls).lower(),
         "mongodb.server.selection.timeout.ms": str(_SELECTION_MS),
         "collection.include.list": include_list(config.collections),

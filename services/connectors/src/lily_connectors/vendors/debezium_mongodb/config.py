@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from lily_connectors.debezium.config import DatabaseName, Password, SourceConfig, Tables, User
+
+ReplicaSet = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
 class Config(SourceConfig):
@@ -15,6 +17,9 @@ class Config(SourceConfig):
     scheme: ClassVar[str] = "mongodb"
 
     port: int = Field(27017, ge=1024, le=65535, description="Port of the server")
+    replica_set: ReplicaSet | None = Field(
+        None, description="Name of the replica set; none for a router of a sharded cluster", examples=["rs0"]
+    )
     collections: Tables = Field(
         description="Collections to read, as `database.collection`; `database.*` is all of the database",
         examples=[["shop.orders"]],
