@@ -115,7 +115,11 @@ async def running_api(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> As
     producer = RecordingProducer()
     monkeypatch.setattr(services, "Producer", lambda _bootstrap: producer)
     # These consumers have no broker here, and stopping them would wait for it. The others connect at their first use.
-    consumers = (api_app.command_results.running, api_app.table_refreshes.running)
+    consumers = (
+        api_app.command_results.running,
+        api_app.table_refreshes.running,
+        api_app.erasure_progress.running,
+    )
     quiet = [run for run in api_app.BACKGROUND if run not in consumers]
     monkeypatch.setattr(api_app, "BACKGROUND", quiet)
     app = api_app.create_app(settings)

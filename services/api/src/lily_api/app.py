@@ -18,6 +18,9 @@ from lily_api.commands import results as command_results
 from lily_api.commands.endpoints import router as commands
 from lily_api.connectors.endpoints import router as connectors
 from lily_api.deliveries.endpoints import router as deliveries
+from lily_api.erasures import progress as erasure_progress
+from lily_api.erasures import stopping as erasure_stopping
+from lily_api.erasures.endpoints import router as erasures
 from lily_api.health.endpoints import router as health
 from lily_api.history.endpoints import router as history
 from lily_api.ingest.endpoints import router as ingest
@@ -60,6 +63,7 @@ ROUTERS: list[APIRouter] = [
     stream,
     commands,
     tables,
+    erasures,
 ]
 
 #: What a domain runs beside the requests (a consumer, a cache): entered when the services are up, left before they go.
@@ -70,6 +74,8 @@ BACKGROUND: list[Callable[[Services], AbstractAsyncContextManager[None]]] = [
     command_results.running,
     capture.running,
     table_refreshes.running,
+    erasure_stopping.running,
+    erasure_progress.running,
 ]
 
 

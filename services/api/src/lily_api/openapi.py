@@ -44,6 +44,7 @@ _TAGS = [
     {"name": "lineage", "description": "What an asset is made of, and what is made of it"},
     {"name": "stream", "description": "Changes as server-sent events"},
     {"name": "commands", "description": "What the lake job is asked to do, and how it went"},
+    {"name": "erasures", "description": "Erasing for good: assets, persons, tenants; with a signed report"},
     {"name": "tables", "description": "Incremental tables: analytics refreshed by what has changed"},
 ]
 _SECURITY = {

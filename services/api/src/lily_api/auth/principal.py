@@ -25,6 +25,8 @@ class Scope(StrEnum):
     STREAM_READ = "stream:read"
     TABLES_READ = "tables:read"
     TABLES_WRITE = "tables:write"
+    ERASURES_READ = "erasures:read"
+    ERASURES_WRITE = "erasures:write"
     TENANTS_WRITE = "tenants:write"
     ADMIN = "admin"
 

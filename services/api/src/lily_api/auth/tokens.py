@@ -96,6 +96,13 @@ class TokenSigner:
         token: str = jwt.encode(claims, self._current.private, algorithm=ALGORITHM, headers=headers)
         return token
 
+    def sign(self, claims: dict[str, Any], kind: str) -> str:
+        """A compact JWS of `claims`, for others to check with the JWKS. `kind` (its `typ`) and the lack of an audience
+        tell it from an access token."""
+        headers = {"kid": self._current.kid, "typ": kind}
+        signed: str = jwt.encode(claims, self._current.private, algorithm=ALGORITHM, headers=headers)
+        return signed
+
     def verify(self, token: str) -> Claims:
         """The claims of a token of this issuer. Raises UnauthenticatedError, which says so when it has expired."""
         if len(token) > _MAX_TOKEN:

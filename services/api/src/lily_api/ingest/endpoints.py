@@ -11,9 +11,10 @@ from starlette.responses import Response
 from lily_api.auth.permissions import EventsWrite
 from lily_api.bodies import read_body
 from lily_api.context import request_id
+from lily_api.erasures.stopping import Erased, ErasedError
 from lily_api.ingest import answers
 from lily_api.ingest.parsing import BATCHED, JSON, STRUCTURED, parse
-from lily_api.ingest.raw import raw_record
+from lily_api.ingest.raw import raw_record, withheld
 from lily_api.ingest.schemas import EXAMPLE, Accepted, BatchResult, CloudEvent
 from lily_api.ingest.service import Intake, check, rejected
 from lily_api.services import ServicesDep
@@ -71,7 +72,10 @@ async def send_events(request: Request, principal: EventsWrite, lily: ServicesDe
         await intake.publish("events", raw, ())
         raise
     acceptor = Acceptor(principal.tenant, now, request_id.get(), principal.subject)
-    checked = [check(acceptor, item) for item in parsed.items]
+    erased = lily.get(Erased).of(principal.tenant)
+    checked = [check(acceptor, item, erased) for item in parsed.items]
+    if any(isinstance(result.error, ErasedError) for result in checked):
+        raw = withheld(raw)
     await intake.publish("events", raw, [result.event for result in checked if result.event is not None])
     for result in checked:
         if result.error is not None:

@@ -22,12 +22,14 @@ from starlette.types import Message, Receive, Scope, Send
 from lily_api import problems
 from lily_api.auth.principal import Principal
 from lily_api.auth.principal import Scope as Permission
+from lily_api.erasures.stopping import Erased
 from lily_api.ingest.parsing import BATCHED, JSON, MAX_ITEMS, STRUCTURED
 from lily_api.ingest.raw import raw_record
 from lily_api.ingest.service import ACK_SECONDS, count_accepted
 from lily_api.services import Services
 from lily_common.acceptor import Acceptor
 from lily_common.envelope import AcceptedEvent
+from lily_common.erasing.stoplist import Matcher
 from lily_common.errors import InvalidInputError, LilyError
 from lily_common.metrics import HTTP_REQUESTS, HTTP_SECONDS
 
@@ -75,7 +77,9 @@ class EventsFirst(FastAPI):
         now = datetime.now(UTC)
         request_id = f"{self._process}{next(self._requests):08x}"
         body: bytes = message["body"]
-        accepted = _accept(Acceptor(principal.tenant, now, request_id, principal.subject), kind, body)
+        erased = services.get(Erased).of(principal.tenant)
+        acceptor = Acceptor(principal.tenant, now, request_id, principal.subject)
+        accepted = _accept(acceptor, kind, body, erased)
         if accepted is None:
             await super().__call__(scope, _replayed(message, receive), send)
             return
@@ -127,10 +131,14 @@ def _recognise(headers: list[tuple[bytes, bytes]], services: Services) -> tuple[
     return principal, kind
 
 
-def _accept(acceptor: Acceptor, kind: str, body: bytes) -> tuple[list[AcceptedEvent], bool] | None:
+def _accept(
+    acceptor: Acceptor, kind: str, body: bytes, erased: Matcher | None
+) -> tuple[list[AcceptedEvent], bool] | None:
     """(every event of the body, whether it was one alone) when all are good."""
     try:
         decoded = orjson.loads(body)
+        if erased is not None and (erased.everything or erased.value(decoded)):
+            return None
         if type(decoded) is dict and kind != BATCHED:
             return [acceptor(decoded)], True
         if type(decoded) is not list or kind == STRUCTURED or len(decoded) > MAX_ITEMS:

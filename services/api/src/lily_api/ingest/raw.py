@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
@@ -14,12 +15,19 @@ from lily_common.kafka import Record
 
 _SECRET_NAMES = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
 _SECRET_WORDS = ("secret", "token", "password", "signature", "api-key", "apikey", "hmac", "credential")
+#: Body of a request that holds what was erased: the archive has that it came, not what it said.
+WITHHELD = b""
 REDACTED = "[redacted]"
 
 
 def is_secret(name: str) -> bool:
     """Whether a header of that name (lower case) may hold a secret; better one too many than one too few."""
     return name in _SECRET_NAMES or any(word in name for word in _SECRET_WORDS)
+
+
+def withheld(record: Record) -> Record:
+    """The archive's record without the request's body."""
+    return replace(record, value=WITHHELD)
 
 
 @lru_cache(maxsize=4096)

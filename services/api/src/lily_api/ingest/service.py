@@ -9,8 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 from prometheus_client import Counter
 
+from lily_api.erasures.stopping import ErasedError
 from lily_common.acceptor import Acceptor
 from lily_common.envelope import AcceptedEvent
+from lily_common.erasing.stoplist import Matcher
 from lily_common.errors import FieldError, InvalidInputError, LilyError
 from lily_common.kafka import Producer, Record
 from lily_common.metrics import INGEST_ACCEPTED, INGEST_REJECTED
@@ -48,19 +50,25 @@ def rejected(way: Way, error: LilyError, count: int = 1) -> None:
     INGEST_REJECTED.labels(way, error.code).inc(count)
 
 
-def check(acceptor: Acceptor, item: Any) -> Checked:
-    """One item against the envelope and its type's payload."""
+def check(acceptor: Acceptor, item: Any, erased: Matcher | None = None) -> Checked:
+    """One item against the envelope, its type's payload and what the tenant had `erased`."""
     if not isinstance(item, dict):
         message = "an event has to be a JSON object"
         return Checked(item, None, InvalidInputError(message, [FieldError("", message)]))
+    if erased is not None and erased.event(item):
+        return Checked(item, None, ErasedError())
     try:
         return Checked(item, acceptor(item), None)
     except InvalidInputError as error:
         return Checked(item, None, error)
 
 
-def check_all(tenant: str, events: Sequence[Any], request_id: str, caller: str) -> list[AcceptedEvent]:
+def check_all(
+    tenant: str, events: Sequence[Any], request_id: str, caller: str, erased: Matcher | None = None
+) -> list[AcceptedEvent]:
     """All of these events, which stand or fall together. Raises the first error."""
+    if erased is not None and any(map(erased.event, events)):
+        raise ErasedError
     acceptor = Acceptor(tenant, datetime.now(UTC), request_id, caller)
     return [acceptor(event) for event in events]
 

@@ -12,8 +12,9 @@ from lily_api.auth.permissions import EventsWrite
 from lily_api.auth.principal import Principal
 from lily_api.bodies import read_body
 from lily_api.context import request_id
+from lily_api.erasures.stopping import Erased, ErasedError
 from lily_api.ingest.parsing import JSON, MAX_ITEMS, decode_json, media_type
-from lily_api.ingest.raw import raw_record
+from lily_api.ingest.raw import raw_record, withheld
 from lily_api.ingest.service import Intake, rejected
 from lily_api.openlineage.schemas import EXAMPLE, BatchAnswer, LineageAnswer
 from lily_api.openlineage.service import Normalised, normalise_all
@@ -94,7 +95,10 @@ async def _take(request: Request, principal: Principal, lily: Services, *, many:
         rejected("openlineage", error)
         await intake.publish("openlineage", raw, ())
         raise
-    results = await normalise_all(principal, events, request_id.get(), len(body))
+    erased = lily.get(Erased).of(principal.tenant)
+    results = await normalise_all(principal, events, request_id.get(), len(body), erased)
+    if any(isinstance(result.error, ErasedError) for result in results):
+        raw = withheld(raw)
     await intake.publish("openlineage", raw, [change for result in results for change in result.changes])
     for result in results:
         if result.error is not None:

@@ -9,6 +9,7 @@ from typing import Any
 from lily_api.auth.principal import Principal
 from lily_api.ingest.service import check_all
 from lily_common.envelope import AcceptedEvent
+from lily_common.erasing.stoplist import Matcher
 from lily_common.errors import LilyError
 from lily_connectors.openlineage.normalise import normalise
 
@@ -24,19 +25,22 @@ class Normalised:
     error: LilyError | None
 
 
-def normalise_one(principal: Principal, event: Any, request_id: str) -> Normalised:
+def normalise_one(
+    principal: Principal, event: Any, request_id: str, erased: Matcher | None = None
+) -> Normalised:
     try:
-        return Normalised(check_all(principal.tenant, normalise(event), request_id, principal.subject), None)
+        changes = check_all(principal.tenant, normalise(event), request_id, principal.subject, erased)
+        return Normalised(changes, None)
     except LilyError as error:
         return Normalised([], error)
 
 
 async def normalise_all(
-    principal: Principal, events: list[Any], request_id: str, size: int
+    principal: Principal, events: list[Any], request_id: str, size: int, erased: Matcher | None = None
 ) -> list[Normalised]:
     """Each event's changes, in order. `size` is the body's, in bytes."""
 
     def work() -> list[Normalised]:
-        return [normalise_one(principal, event, request_id) for event in events]
+        return [normalise_one(principal, event, request_id, erased) for event in events]
 
     return await asyncio.to_thread(work) if size > LARGE_BODY else work()

@@ -10,7 +10,8 @@ from fastapi import Request
 
 from lily_api.connectors import repository
 from lily_api.context import request_id
-from lily_api.ingest.raw import raw_record
+from lily_api.erasures.stopping import Erased, ErasedError
+from lily_api.ingest.raw import raw_record, withheld
 from lily_api.ingest.service import Intake, check_all, rejected
 from lily_api.services import Services
 from lily_common.errors import ConflictError, LilyError, NotFoundError, UnauthenticatedError, UnavailableError
@@ -66,9 +67,11 @@ async def receive(services: Services, connector_id: str, request: Request, body:
     )
     try:
         event_type, events = normalise(module, call)
-        checked = check_all(connector.tenant, events, request_id.get(), f"connector:{connector.id}")
+        caller, erased = f"connector:{connector.id}", services.get(Erased).of(connector.tenant)
+        checked = check_all(connector.tenant, events, request_id.get(), caller, erased)
     except LilyError as error:
         rejected("webhook", error)
+        raw = withheld(raw) if isinstance(error, ErasedError) else raw
         await intake.publish("webhook", raw, (), seconds=ACK_SECONDS)
         raise
     await intake.publish("webhook", raw, checked, seconds=ACK_SECONDS)
