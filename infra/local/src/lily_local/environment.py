@@ -58,6 +58,8 @@ def full(config: StackConfig, secrets: Secrets) -> dict[str, str]:
         # Whether it runs or not: it may be started later, beside an API that is up.
         "LILY_CONNECT_URL": _connect_url(config),
         "LILY_CONNECT_SECRETS_DIR": str(config.connect_secrets),
+        # What has been removed stays in a volume until it is vacuumed; an erasure asks for that.
+        "LILY_ERASE_VOLUMES_URL": f"http://{HOST}:{config.port('s3-master')}/vol/vacuum?garbageThreshold=0.0001",
         "AWS_REGION": "us-east-1",
     }
 

@@ -41,6 +41,7 @@ _LOOK_SECONDS = 2.0
 _PIECE_SECONDS = 1.0
 _RETRY_SECONDS = 10.0
 _MOST_ROUNDS = 20
+_LETTING_GO_SECONDS = 6.0
 Paths = Callable[[], Iterable[str]]
 
 
@@ -116,6 +117,8 @@ class Erasing:
                 yield from self._wait(erase_settings().grace_seconds)
         for table in tables:
             yield from self._swept(entry, matcher, table)
+        # The object store lets go of removed objects a moment later; only then can its volumes be written anew.
+        yield from self._wait(_LETTING_GO_SECONDS)
         detail = self._last_remains(started)
         self._tell(entry, "succeeded", detail | {"started": started.isoformat()})
         yield
@@ -187,7 +190,7 @@ class Erasing:
         oplog = documents.outrun_oplog(open_mirror(current_config()), now, erase_settings().oplog_bytes)
         told: dict[str, Any] = {"oplog": oplog, "seconds": round((now - started).total_seconds(), 1)}
         if url := erase_settings().volumes_url:
-            urllib.request.urlopen(url, timeout=60).close()  # noqa: S310  (an operator's setting)
+            urllib.request.urlopen(url, timeout=600).close()  # noqa: S310  (an operator's setting)
             told["volumes"] = "vacuumed"
         return told
 
