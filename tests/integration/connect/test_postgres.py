@@ -274,7 +274,7 @@ def test_two_tenants_may_name_a_source_alike(worker: Stack, sources: Sources, da
     other = Sources(worker, worker.new_tenant())
     try:
         for one in (sources, other):
-            one.wait(one.postgres(database, "public.orders"), "running")
+            one.wait(one.postgres(database, "public.*"), "running")
         database.run("INSERT INTO orders VALUES (1, 'new', 1, NULL, NULL, NULL)")
         for one in (sources, other):
             wait_for(worker, topic(one), lambda found: len(found) == 1, "the insert")

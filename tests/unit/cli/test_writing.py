@@ -135,3 +135,48 @@ def httpx_response(status: int, body: dict):
     import httpx
 
     return httpx.Response(status, json=body)
+
+
+STATUS = {
+    "id": "con_1",
+    "wanted": "active",
+    "state": "failed",
+    "settled": True,
+    "problem": "Connection refused",
+    "tasks": [{"id": 0, "state": "failed", "error": "Caused by: Connection refused"}],
+    "topics": ["cdc.acme.shop.public.orders"],
+}
+
+
+def test_the_password_of_a_source_comes_from_the_environment(lily, api, monkeypatch):
+    monkeypatch.setenv("LILY_CONNECTOR_PASSWORD", "hunter2")
+    route = api.post("/v1/connectors").respond(201, json={"id": "con_1"})
+    result = lily(
+        "connectors", "create", "debezium-postgres", "--name", "Shop", "--config", '{"source": "shop"}'
+    )
+    assert result.exit_code == 0
+    assert sent(route)["config"] == {"source": "shop", "password": "hunter2"}
+    assert "hunter2" not in result.output
+
+
+def test_status_shows_each_task(lily, api):
+    api.get("/v1/connectors/con_1/status").respond(200, json=STATUS)
+    result = lily("connectors", "status", "con_1")
+    assert result.exit_code == 0
+    for text in ("failed", "Connection refused", "TASK", "Caused by", "cdc.acme.shop.public.orders"):
+        assert text in result.stdout
+    assert json.loads(lily("connectors", "status", "con_1", "--json").stdout) == STATUS
+
+
+@pytest.mark.parametrize(("command", "status"), [("pause", "paused"), ("resume", "active")])
+def test_pause_and_resume(lily, api, command, status):
+    route = api.patch("/v1/connectors/con_1").respond(200, json={})
+    api.get("/v1/connectors/con_1/status").respond(200, json=STATUS)
+    assert lily("connectors", command, "con_1").exit_code == 0
+    assert sent(route) == {"status": status}
+
+
+def test_what_a_source_leaves_is_told(lily, api):
+    left = {"id": "con_1", "removed": False, "detail": "the slot is left"}
+    api.delete("/v1/connectors/con_1").respond(200, json=left)
+    assert "the slot is left" in lily("connectors", "delete", "con_1").stderr

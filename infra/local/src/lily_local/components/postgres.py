@@ -24,7 +24,10 @@ _SETTINGS = {
     "unix_socket_directories": "",
     "shared_buffers": "64MB",
     "max_connections": 120,
-    "wal_level": "logical",  # change data capture reads it
+    # Change data capture reads the log, through a slot and a sender for each source.
+    "wal_level": "logical",
+    "max_replication_slots": 32,
+    "max_wal_senders": 32,
     "max_wal_size": "512MB",
     "jit": "off",
     "logging_collector": "off",
