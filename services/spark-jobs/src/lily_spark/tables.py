@@ -113,7 +113,15 @@ ASSETS = Table(
     ("tenant", "subject", "register", "version", "accepted_time"),
     COMMON_PROPERTIES | {"delta.enableChangeDataFeed": "true"},
 )
-ALL = (EVENTS, RAW, ASSETS)
+#: What events that are no longer kept came to: the newest of each register that they wrote.
+PAST = Table(
+    "silver/past",
+    pa.schema([field for field in ASSETS.schema if field.name not in ("layer", "bucket")]),
+    ("tenant",),
+    ("subject", "register", "version", "accepted_time"),
+    COMMON_PROPERTIES,
+)
+ALL = (EVENTS, RAW, ASSETS, PAST)
 
 #: Transaction application whose version, in the log of bronze.events, is the number of the last commit: it outlives the
 #: rows, the files and the identity index.

@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from lily_api.lake.past import left
 from lily_api.lake.tables import EVENTS, Tables, literal
 from lily_common import events as ev
 from lily_common.envelope import rfc3339
@@ -78,11 +79,10 @@ class EdgeReader:
         graph = PastGraph()
         kinds = (ev.EDGE_ADDED, ev.EDGE_REMOVED, ev.ASSET_DELETED)
         condition = f"type IN ({', '.join(map(literal, kinds))})"
-        for kind, subject, version, text in self._rows(tenant, at, condition):
+        for kind, subject, version, data in self._changes(tenant, at, condition):
             if kind == ev.ASSET_DELETED:
                 graph.tombstones[subject] = max(version, graph.tombstones.get(subject, ""))
                 continue
-            data = orjson.loads(text)["data"]
             key = (data["upstream"], subject, data.get("via") or "")
             held = newest.get(key)
             if held is not None and version <= (held if isinstance(held, str) else held.version):
@@ -111,9 +111,21 @@ class EdgeReader:
         types = ", ".join(literal(kind) for kind in ev.EVENT_TYPES if kind not in left_out)
         for start in range(0, len(subjects), _CHUNK):
             names = ", ".join(map(literal, subjects[start : start + _CHUNK]))
+            for subject, *row in left(
+                self._tables, tenant, at, f"subject IN ({names}) AND type IN ({types})"
+            ):
+                key, kind, version, data = row
+                _merge(found[subject], [(key, Register(kind, version, orjson.loads(data)))])
             for _, subject, _, text in self._rows(tenant, at, f"type IN ({types}) AND subject IN ({names})"):
                 _merge(found[subject], event_registers(orjson.loads(text)).items())
         return found
+
+    def _changes(self, tenant: str, at: datetime, condition: str) -> Iterator[tuple[str, str, str, Any]]:
+        """(type, subject, version, payload) of what is left of old events, and of those that are kept."""
+        for subject, _, kind, version, data in left(self._tables, tenant, at, condition):
+            yield kind, subject, version, orjson.loads(data)
+        for kind, subject, version, text in self._rows(tenant, at, condition):
+            yield kind, subject, version, orjson.loads(text)["data"]
 
     def _rows(self, tenant: str, at: datetime, condition: str) -> Iterator[tuple[Any, ...]]:
         """(type, subject, version, event) of the tenant's events accepted up to `at` that fit `condition`."""

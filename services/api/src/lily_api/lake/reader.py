@@ -14,6 +14,7 @@ import orjson
 
 from lily_api.lake.commits import CommitReader
 from lily_api.lake.edges import EdgeReader
+from lily_api.lake.past import left
 from lily_api.lake.tables import ASSETS, EVENTS, Tables, literal
 from lily_api.services import Services
 from lily_common.envelope import rfc3339
@@ -55,7 +56,10 @@ class LakeReader:
         return await self._run(lambda: self._history(tenant, subject, before, limit))
 
     async def registers_at(self, tenant: str, subject: str, at: datetime) -> Registers:
-        """The asset's registers after all events that were accepted up to `at`."""
+        """The asset's registers after all events that were accepted up to `at`.
+
+        Raises InvalidInputError when that is before what is kept.
+        """
         return await self._run(lambda: self._fold(tenant, subject, at))
 
     async def registers_now(self, tenant: str, subject: str) -> Registers:
@@ -81,7 +85,8 @@ class LakeReader:
         return found
 
     def _fold(self, tenant: str, subject: str, at: datetime) -> Registers:
-        registers: Registers = {}
+        before = left(self._tables, tenant, at, f"subject = {literal(subject)}")
+        registers = newest(row[1:] for row in before)
         for row in self._events(tenant, subject, _BEGINNING, at.date(), at):
             for key, register in event_registers(row.event).items():
                 _keep_newest(registers, key, register)
@@ -112,7 +117,7 @@ class LakeReader:
         return newest(rows)
 
 
-def newest(rows: Iterable[tuple[str, str, str, str]]) -> Registers:
+def newest(rows: Iterable[tuple[Any, ...]]) -> Registers:
     """Registers of rows (register, type, version, data), of which several may be of one register."""
     registers: Registers = {}
     for key, kind, version, data in rows:

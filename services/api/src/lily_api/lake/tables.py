@@ -18,6 +18,7 @@ from lily_common.logs import get_logger
 log = get_logger(__name__)
 EVENTS = "bronze/events"
 ASSETS = "silver/assets"
+PAST = "silver/past"
 
 
 def storage_options(settings: Settings) -> dict[str, str]:
@@ -63,6 +64,15 @@ class Tables:
                 batches = handle.scan(columns=columns, predicate=predicate) if handle is not None else ()
             for batch in batches:
                 yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+        except (DeltaError, OSError) as failed:
+            raise self._unavailable(table, failed) from failed
+
+    def transaction(self, table: str, app_id: str) -> int | None:
+        """The version of the last commit under `app_id`; None when there is none. Raises as `scan` does."""
+        try:
+            with self._lock:
+                handle = self._current(table)
+                return handle.transaction_version(app_id) if handle is not None else None
         except (DeltaError, OSError) as failed:
             raise self._unavailable(table, failed) from failed
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import psycopg
 from confluent_kafka import Message
 
+from lily_common.erasing.stoplist import StopList
 from lily_common.logs import get_logger
 from lily_connectors.egress.connections import Connection, close_quietly, connect
 from lily_connectors.egress.notices import UnreadableNoticeError
@@ -20,10 +21,18 @@ _PAUSES = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 #: (message, reason) -> on the dead-letter topic when it returns
 Refuse = Callable[[Message, str], Awaitable[None]]
+#: What was erased, as of now: a replay that was on its way when it happened brings nothing of it back.
+Erased = Callable[[], Awaitable[StopList]]
 
 
 async def consume(
-    uri: str, reader: NoticeReader, lane: ReplayLane, refuse: Refuse, stop: asyncio.Event
+    uri: str,
+    reader: NoticeReader,
+    lane: ReplayLane,
+    *,
+    refuse: Refuse,
+    erased: Erased,
+    stop: asyncio.Event,
 ) -> None:
     """Read until `stop`. While PostgreSQL or Kafka is away the batch at hand is tried again."""
     connection: Connection | None = None
@@ -33,10 +42,13 @@ async def consume(
             messages = await reader.read()
             if not messages:
                 continue
+            stopped = await erased()
             batch: list[Replayed] = []
             for message in messages:
                 try:
-                    batch.append(read(message, datetime.now(UTC)))
+                    replayed = read(message, datetime.now(UTC))
+                    if not stopped.stops(replayed.notice.tenant, replayed.notice.event):
+                        batch.append(replayed)
                 except UnreadableNoticeError as wrong:
                     await refuse(message, str(wrong))
             connection = await _take_surely(uri, connection, lane, batch, stop)

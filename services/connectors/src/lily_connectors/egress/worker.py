@@ -211,7 +211,9 @@ class Worker:
         async def refuse(message: Message, reason: str) -> None:
             await self._refuse(producer, message, reason)
 
-        await replaying.consume(self._uri, self._replay_reader, lane, refuse, self._stop)
+        await replaying.consume(
+            self._uri, self._replay_reader, lane, refuse=refuse, erased=self._stop_list, stop=self._stop
+        )
 
     async def _probe_kafka(self) -> None:
         try:

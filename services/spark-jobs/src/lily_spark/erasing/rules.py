@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from lily_common.erasing.stoplist import Matcher
-from lily_spark.tables import ASSETS, EVENTS, RAW
+from lily_spark.tables import ASSETS, EVENTS, PAST, RAW
 
 Row = dict[str, Any]
 #: The row as it is to be; the very same object when nothing of it is erased, None when it goes.
@@ -27,6 +27,7 @@ def rule_of(path: str, matcher: Matcher, requests: frozenset[str] = frozenset())
         EVENTS.name: lambda row: event(row, matcher),
         RAW.name: lambda row: request(row, matcher, requests),
         ASSETS.name: lambda row: register(row, matcher),
+        PAST.name: lambda row: register(row, matcher),
     }
     return rules.get(path, lambda row: other(row, matcher))
 

@@ -19,7 +19,7 @@ def add(app: Application, upkeep: Upkeep) -> None:
     upkeep.take_on("replay", player.begin)
     upkeep.handle("cancel_replay", lambda tenant, args: player.cancel(tenant, args["replay"]))
     upkeep.add(
-        Task("expire events", settings.optimize_seconds, partial(expire_events, settings)),
+        Task("expire events", settings.optimize_seconds, partial(expire_events, app.spark, settings)),
         Task("sort past days", settings.optimize_seconds, partial(sort_past_days, settings)),
     )
     player.start()

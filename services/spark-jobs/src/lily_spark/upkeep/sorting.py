@@ -1,7 +1,8 @@
 """Days of bronze.events that are over, sorted by commit: one minute out of the middle is then a few row groups.
 
 While a day goes on its files are merged as they come, which keeps neighbours in time near one another. When it is over
-it is sorted, once: a commit behind that carries the day as its transaction.
+it is sorted, once: a commit of no files behind that carries the day as its transaction (an optimizing commit of
+deltalake takes none).
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties
+from deltalake import DeltaTable, WriterProperties
 
 from lily_common.logs import get_logger
 from lily_common.metrics import UPKEEP_SECONDS
 from lily_spark.config import SparkSettings
+from lily_spark.sinks.delta import Appender
 from lily_spark.tables import EVENTS, open_table
 
 log = get_logger(__name__)
@@ -30,6 +32,7 @@ _EPOCH = date(1970, 1, 1)
 def sort_past_days(settings: SparkSettings, today: date | None = None) -> int:
     """Sort every day that is over and not sorted yet, the oldest first; returns how many."""
     table = open_table(EVENTS, settings)
+    note = Appender(EVENTS, settings)
     days = _unsorted(table, (today or datetime.now(UTC).date()) - _SETTLED)
     for day in days:
         with UPKEEP_SECONDS.labels(EVENTS.name, "sort").time():
@@ -41,24 +44,10 @@ def sort_past_days(settings: SparkSettings, today: date | None = None) -> int:
                 max_spill_size=_SPILL_BYTES,
                 writer_properties=WriterProperties(compression="ZSTD", max_row_group_size=_ROWS),
             )
-            _note(table, day)
+        note.commit(EVENTS.schema.empty_table(), {SORTED: (day - _EPOCH).days})
+        table.update_incremental()
         log.info("day sorted", table=EVENTS.name, day=day.isoformat())
     return len(days)
-
-
-def _note(table: DeltaTable, day: date) -> None:
-    """A commit of no files that carries the day; an optimizing commit of deltalake takes no transactions."""
-    table.create_write_transaction(
-        [],
-        mode="append",
-        schema=table.schema(),
-        partition_by=list(EVENTS.partitions),
-        commit_properties=CommitProperties(
-            app_transactions=[Transaction(SORTED, (day - _EPOCH).days)],
-            custom_metadata={"isBlindAppend": True},
-        ),
-    )
-    table.update_incremental()
 
 
 def _unsorted(table: DeltaTable, end: date) -> list[date]:
