@@ -95,24 +95,29 @@ def _plain(held: Any) -> Any:
     return held if isinstance(held, str) else None
 
 
-def outrun_oplog(mirror: Database[Document], since: datetime, most_bytes: int) -> dict[str, Any]:
-    """Fill the oplog with notes until its oldest entry is younger than `since`, where it is at most so large.
+class Oplog:
+    """The oplog, in which every write of the last while stands once more."""
 
-    Returns what is to be told: whether it is done, and how large the oplog is. A larger one is left to time.
-    """
-    local, admin = mirror.client["local"], mirror.client["admin"]
-    stats = local.command("collStats", "oplog.rs")
-    size = int(stats.get("maxSize") or 0)
-    told: dict[str, Any] = {"bytes": size, "outrun": _oldest(local) > since}
-    written, limit = 0, 3 * size
-    while not told["outrun"] and 0 < size <= most_bytes and written < limit:
-        admin.command({"appendOplogNote": 1, "data": {"fill": Binary(os.urandom(_NOTE_BYTES))}})
-        written += _NOTE_BYTES
-        told["outrun"] = _oldest(local) > since
-    # A checkpoint: the journal before it is not needed any more, and goes.
-    admin.command("fsync", 1)
-    log.info("oplog", **told, written=written)
-    return told
+    def __init__(self, mirror: Database[Document], since: datetime) -> None:
+        self._local, self._admin = mirror.client["local"], mirror.client["admin"]
+        self._since = since
+        self.bytes = int(self._local.command("collStats", "oplog.rs").get("maxSize") or 0)
+
+    def outrun(self) -> bool:
+        """Whether its oldest entry is younger than `since`."""
+        return _oldest(self._local) > self._since
+
+    def fill(self) -> Iterator[None]:
+        """Write more notes than it holds, so that the old is to be cut off; yields after each."""
+        for _ in range(int(1.3 * self.bytes / _NOTE_BYTES) + 1):
+            self.note(_NOTE_BYTES)
+            yield
+        # What is cut off is what a checkpoint has: MongoDB makes one each minute, and the journal before it goes too.
+        self._admin.command("fsync", 1)
+
+    def note(self, size: int) -> None:
+        """One entry that says nothing."""
+        self._admin.command({"appendOplogNote": 1, "data": {"fill": Binary(os.urandom(size))}})
 
 
 def _oldest(local: Database[Document]) -> datetime:

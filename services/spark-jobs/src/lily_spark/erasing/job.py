@@ -42,6 +42,8 @@ _PIECE_SECONDS = 1.0
 _RETRY_SECONDS = 10.0
 _MOST_ROUNDS = 20
 _LETTING_GO_SECONDS = 6.0
+#: How often to see whether MongoDB has cut its oplog, which may take it two minutes.
+_OPLOG_LOOKS = 120
 Paths = Callable[[], Iterable[str]]
 
 
@@ -119,7 +121,9 @@ class Erasing:
             yield from self._swept(entry, matcher, table)
         # The object store lets go of removed objects a moment later; only then can its volumes be written anew.
         yield from self._wait(_LETTING_GO_SECONDS)
-        detail = self._last_remains(started)
+        oplog: dict[str, Any] = {}
+        yield from self._oplog(oplog)
+        detail = {"oplog": oplog, **self._last_remains(started)}
         self._tell(entry, "succeeded", detail | {"started": started.isoformat()})
         yield
 
@@ -184,15 +188,27 @@ class Erasing:
         self._not_before = time.monotonic() + seconds
         yield
 
+    def _oplog(self, told: dict[str, Any]) -> Iterator[None]:
+        """Outrun the oplog where it is small enough; a larger one is left to time, and `told` says so."""
+        oplog = documents.Oplog(open_mirror(current_config()), datetime.now(UTC))
+        told |= {"bytes": oplog.bytes, "outrun": False}
+        if not 0 < oplog.bytes <= erase_settings().oplog_bytes:
+            return
+        yield from oplog.fill()
+        for _ in range(_OPLOG_LOOKS):
+            told["outrun"] = oplog.outrun()
+            if told["outrun"]:
+                return
+            oplog.note(1 << 20)
+            yield from self._wait(_LOOK_SECONDS)
+
     def _last_remains(self, started: datetime) -> dict[str, Any]:
-        """The oplog, and the object store's volumes where the setting says how."""
-        now = datetime.now(UTC)
-        oplog = documents.outrun_oplog(open_mirror(current_config()), now, erase_settings().oplog_bytes)
-        told: dict[str, Any] = {"oplog": oplog, "seconds": round((now - started).total_seconds(), 1)}
+        """The object store's volumes, where the setting says how."""
+        told: dict[str, Any] = {}
         if url := erase_settings().volumes_url:
             urllib.request.urlopen(url, timeout=600).close()  # noqa: S310  (an operator's setting)
             told["volumes"] = "vacuumed"
-        return told
+        return told | {"seconds": round((datetime.now(UTC) - started).total_seconds(), 1)}
 
     def _put_if_absent(self, path: str, lines: list[str]) -> bool:
         """By the log store that every writer of the lake uses, so that no commit is lost to another."""
