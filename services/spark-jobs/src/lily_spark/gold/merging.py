@@ -123,6 +123,8 @@ def _left_alone(plan: Plan) -> Column:
 
 def _values(plan: Plan) -> dict[str, Column]:
     needs = dependencies(plan)
+    present = F.coalesce(F.col(f"new.{PRESENT}"), _none())
+    was = F.coalesce(F.col(f"old.{SIDES}"), _none()) if plan.partial else _none()
     values: dict[str, Column] = {}
     for name in plan.spec.columns:
         new, old = F.col(f"new.{quoted(name)}"), F.col(f"old.{quoted(name)}")
@@ -130,12 +132,15 @@ def _values(plan: Plan) -> dict[str, Column]:
             values[name] = F.coalesce(new, old)
             continue
         sides = [F.lit(alias) for alias in sorted(needs.get(name, {}))]
-        missing = F.arrays_overlap("kept", F.array(*sides)) if sides and plan.partial else F.lit(False)
+        missing = F.lit(False)
+        if sides and plan.partial:
+            # What hangs on a side that is gone, not merely missing, cannot be known any more.
+            gone = F.array_except(F.array_except(was, present), F.col("kept"))
+            missing = F.arrays_overlap("kept", F.array(*sides)) & ~F.arrays_overlap(gone, F.array(*sides))
         lacking = F.coalesce(F.array_contains(F.col(f"new.{LACKS}"), name), F.lit(False))
         known = F.col("old").isNotNull() & (missing | lacking)
         values[name] = F.when(known, old).otherwise(new)
     if plan.partial:
-        present = F.coalesce(F.col(f"new.{PRESENT}"), _none())
         values[SIDES] = F.array_sort(F.array_union(present, F.col("kept")))
     return values
 

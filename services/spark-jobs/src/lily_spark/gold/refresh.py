@@ -22,13 +22,11 @@ from lily_spark.gold.keys import Touched, touched
 from lily_spark.gold.merging import OP, REMOVE, UPSERT
 from lily_spark.gold.plan import Plan, resolve, table_path
 from lily_spark.gold.rows import Rows
-from lily_spark.gold.snapshots import Span, TooManyChangesError, VersionGoneError, version_at
+from lily_spark.gold.snapshots import Span, TooManyChangesError, VersionGoneError, is_gone, version_at
 from lily_spark.gold.target import State, Target
 
 log = get_logger(__name__)
 INCREMENTAL, FULL = "incremental", "full"
-#: What Spark and Delta say of a version whose log or files are gone.
-_GONE = ("FILE_NOT_EXIST", "FileNotFound", "VERSION_NOT_FOUND", "LOG_FILE_NOT_FOUND", "VERSION_INVALID")
 _FULL_PARTITIONS = "16"
 
 
@@ -100,7 +98,7 @@ class Refresher:
             except (VersionGoneError, TooManyChangesError) as hindered:
                 reason = str(hindered)
             except Exception as failed:
-                if not any(word in str(failed) for word in _GONE):
+                if not is_gone(failed):
                     raise
                 reason = f"a version that is needed is gone: {str(failed).splitlines()[0][:300]}"
         if reason is None and not full:
@@ -225,7 +223,7 @@ def spans_of(
         first = since + 1
         if overlap:
             before = version_at(settings, source.path, datetime.now(UTC) - timedelta(seconds=overlap))
-            first = min(first, 0 if before is None else before + 1)
+            first = min(first, before or 0)
         spans[alias] = Span(since, first, versions[alias])
     return spans
 

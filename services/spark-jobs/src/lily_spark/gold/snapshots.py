@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -20,6 +21,22 @@ class VersionGoneError(LookupError):
 
 class TooManyChangesError(OverflowError):
     """More changed rows than a refresh takes up one by one."""
+
+
+#: What a change was: insert, delete, update_preimage, update_postimage.
+CHANGE = "_change_type"
+#: What deltalake, Spark and Delta say of a version whose log or files are gone.
+_GONE = (
+    "FILE_NOT_EXIST",
+    "FileNotFound",
+    "VERSION_NOT_FOUND",
+    "LOG_FILE_NOT_FOUND",
+    "VERSION_INVALID",
+    "not found",
+    "No such file",
+    "Invalid table version",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+)
 
 
 @dataclass(frozen=True)
@@ -40,8 +57,18 @@ def open_snapshot(settings: SparkSettings, path: str) -> DeltaTable | None:
         return None
 
 
-def changes(settings: SparkSettings, path: str, span: Span, columns: Sequence[str], limit: int) -> pa.Table:
-    """`columns` of every row that was appended, changed or deleted in the span's versions. Rewrites of files are no change.
+def changes(
+    settings: SparkSettings,
+    path: str,
+    span: Span,
+    columns: Sequence[str],
+    limit: int,
+    *,
+    kinds: bool = False,
+) -> pa.Table:
+    """`columns` of every row that was appended, changed or deleted in the span's versions; with `kinds` CHANGE, too.
+
+    Rewrites of files are no change.
 
     Raises VersionGoneError when the log or a file of these versions is gone, TooManyChangesError beyond `limit` rows.
     """
@@ -51,21 +78,37 @@ def changes(settings: SparkSettings, path: str, span: Span, columns: Sequence[st
     schema = pa.schema(table.schema().to_arrow())
     held = [name for name in columns if name in schema.names]
     wanted = pa.schema([schema.field(name) for name in held])
+    if kinds:
+        held.append(CHANGE)
+        wanted = wanted.append(pa.field(CHANGE, pa.string()))
     batches: list[pa.RecordBatch] = []
-    rows = 0
     if span.first <= span.last:
         try:
-            reader = table.load_cdf(span.first, span.last, columns=held)
-            for batch in reader:
-                found = pa.record_batch(batch)
-                batches.append(found.select(held))
-                rows += found.num_rows
-                if rows > limit:
-                    raise TooManyChangesError(f"{path} has more than {limit} changed rows")
-        except (DeltaError, OSError, pa.ArrowException) as gone:
-            raise VersionGoneError(f"changes of {path} since version {span.first}: {gone}") from gone
-    read = pa.Table.from_batches(batches, batches[0].schema) if batches else wanted.empty_table()
+            batches = list(_up_to(limit, table.load_cdf(span.first, span.last, columns=held)))
+        except TooManyChangesError:
+            raise
+        except Exception as failed:  # deltalake's readers raise no type of their own
+            if is_gone(failed):
+                raise VersionGoneError(f"changes of {path} from version {span.first} on are gone") from failed
+            raise
+    read = pa.Table.from_batches(batches).select(held) if batches else wanted.empty_table()
     return read.cast(_plain(read.schema))
+
+
+def _up_to(limit: int, reader: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    """The reader's batches. Raises TooManyChangesError once they hold more than `limit` rows."""
+    rows = 0
+    for batch in reader:
+        found = pa.record_batch(batch)
+        rows += found.num_rows
+        if rows > limit:
+            raise TooManyChangesError(f"there are more than {limit} changed rows")
+        yield found
+
+
+def is_gone(failed: Exception) -> bool:
+    """Whether a reader failed because a version's log or files are there no more."""
+    return any(word in str(failed) for word in _GONE)
 
 
 def version_at(settings: SparkSettings, path: str, moment: datetime) -> int | None:
