@@ -1,4 +1,4 @@
-"""`python -m lily_spark fanout | lake`: one application in the foreground, until SIGTERM."""
+"""`python -m lily_spark fanout | lake`: one application in the foreground, until SIGTERM; `view`: the SQL of a table."""
 
 from __future__ import annotations
 
@@ -26,6 +26,22 @@ def lake() -> None:
     from lily_spark.jobs.lake import main
 
     raise typer.Exit(main(_settings("lake")))
+
+
+@cli.command()
+def view(path: str, dialect: str, name: str = "") -> None:
+    """Print the SQL of a captured table's latest rows: PATH in the lake, DIALECT duckdb, trino or spark."""
+    from lily_spark.cdc.registry import stored
+    from lily_spark.cdc.views import DIALECTS, latest_sql
+
+    if dialect not in DIALECTS:
+        raise typer.BadParameter(f"one of {', '.join(DIALECTS)}", param_hint="DIALECT")
+    table = stored(path, spark_settings())
+    if table is None:
+        raise typer.BadParameter("no such table", param_hint="PATH")
+    typer.echo(
+        latest_sql(name or path.rpartition(".")[2], table.table.schema, table.hashed, DIALECTS[dialect])
+    )
 
 
 def _settings(service: str) -> SparkSettings:

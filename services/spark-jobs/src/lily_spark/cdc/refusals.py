@@ -111,22 +111,19 @@ class Refusals:
                 )
                 del held[alert.capture.topic]
 
+    def lost(self, alerts: Iterable[Alert]) -> None:
+        """Open an incident for each place where messages are missing. Nothing here resolves it: the table needs a snapshot."""
+        for alert in alerts:
+            data = {
+                "title": f"Rows of {alert.capture.name} are missing: {alert.reason}"[:500],
+                "severity": "high",
+            }
+            self._event(alert, INCIDENT_OPENED, data, f"/lost/{alert.place}", datetime.now(UTC))
+
     def _tell(self, alert: Alert, kind: str, data: dict[str, Any]) -> None:
         """Kafka first, then the note that it was told: a crash between the two tells it again, under the same id."""
         now = datetime.now(UTC)
-        event = {
-            "specversion": "1.0",
-            "id": f"{kind}/{alert.place}",
-            "source": f"lily/cdc/{alert.capture.source}",
-            "type": kind,
-            "data": {
-                "qualified_name": alert.asset,
-                "incident_id": f"cdc/{alert.capture.source}/{alert.capture.name}",
-            }
-            | data,
-        }
-        accepted = accept(alert.capture.tenant, event, now)
-        self._send([(accepted.topic, accepted.value, accepted.key, [])])
+        self._event(alert, kind, data, "", now)
         row = {
             "tenant": alert.capture.tenant,
             "topic": alert.capture.topic,
@@ -137,6 +134,21 @@ class Refusals:
         }
         self._appender.append(pa.Table.from_pylist([row], schema=REFUSALS.schema))
         log.warning(kind, topic=alert.capture.topic, asset=alert.asset, reason=alert.reason)
+
+    def _event(self, alert: Alert, kind: str, data: dict[str, Any], what: str, now: datetime) -> None:
+        event = {
+            "specversion": "1.0",
+            "id": f"{kind}{what}/{alert.place}",
+            "source": f"lily/cdc/{alert.capture.source}",
+            "type": kind,
+            "data": {
+                "qualified_name": alert.asset,
+                "incident_id": f"cdc/{alert.capture.source}/{alert.capture.name}{what}",
+            }
+            | data,
+        }
+        accepted = accept(alert.capture.tenant, event, now)
+        self._send([(accepted.topic, accepted.value, accepted.key, [])])
 
     def _held(self) -> dict[str, str]:
         """Topic -> asset of each open incident; read from the table once."""

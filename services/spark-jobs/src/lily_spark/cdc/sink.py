@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lily_common.logs import get_logger
+from lily_spark.cdc.gaps import Gap, gaps
 from lily_spark.cdc.mirror import CdcMirror
 from lily_spark.cdc.refusals import Alert, Letter, Refusals
 from lily_spark.cdc.registry import CdcTables
@@ -54,6 +56,13 @@ class CdcSink:
         self._mirror = CdcMirror(settings)
         self._failures: dict[str, int] = {}
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="cdc")
+
+    def settle(self, checkpoint: Path) -> None:
+        """Say what Kafka no longer has of what was not read; before the query starts, each time."""
+        found = gaps(self._settings.kafka_bootstrap, checkpoint)
+        if found:
+            sources = self._sources.current()
+            self._refusals.lost(_missing(sources, gap) for gap in found)
 
     def write(self, batch: DataFrame, _batch_id: int) -> None:
         """Return when every row is in its table (and mirror) or among the dead letters; raises when any is not."""
@@ -142,6 +151,11 @@ def _shapes(parts: DataFrame) -> dict[str, list[Row]]:
     for row in sorted(found, key=lambda row: row["first"]):
         shapes.setdefault(row["topic"], []).append(row)
     return shapes
+
+
+def _missing(sources: Mapping[str, Source], gap: Gap) -> Alert:
+    capture = Capture.of_topic(gap.topic)
+    return Alert(capture, asset(sources, capture), gap.reason, f"{gap.topic}/{gap.partition}/{gap.read}")
 
 
 def _alert(held: _Batch, outcome: Outcome) -> Alert:

@@ -16,6 +16,10 @@ from lily_spark.cdc.tables import ADDED, HIDDEN
 Dialect = Literal["duckdb", "trino", "spark"]
 
 
+#: By the names that people type.
+DIALECTS: dict[str, Dialect] = {"duckdb": "duckdb", "trino": "trino", "spark": "spark"}
+
+
 @dataclass(frozen=True)
 class _Words:
     """What the engines spell differently. `newest(value, version)` keeps a value that is null; `{}` are arguments."""

@@ -24,13 +24,15 @@ def add(app: Application) -> CdcTables:
 
 def _start(app: Application, sink: CdcSink) -> StreamingQuery:
     settings = app.settings
+    checkpoint = settings.checkpoint("lake", QUERY)
+    sink.settle(checkpoint)
     changes = source.stream_of_pattern(
         app.spark, settings, PATTERN, rows_per_batch=settings.cdc_rows_per_batch
     )
     return (
         changes.writeStream.queryName(QUERY)
         .foreachBatch(sink.write)
-        .option("checkpointLocation", str(settings.checkpoint("lake", QUERY)))
+        .option("checkpointLocation", str(checkpoint))
         .trigger(processingTime=f"{settings.cdc_trigger_ms} milliseconds")
         .start()
     )
