@@ -43,7 +43,8 @@ def gaps(bootstrap: str, checkpoint: Path) -> list[Gap]:
         for (topic, partition), offset in read.items()
         if topic in held and partition in held[topic].partitions
     }
-    first, last = _offsets(admin, places, OffsetSpec.earliest()), _offsets(admin, places, OffsetSpec.latest())
+    first = _offsets(admin, places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    last = _offsets(admin, places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
     found = []
     for place, offset in places.items():
         reason = None

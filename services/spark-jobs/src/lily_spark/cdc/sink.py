@@ -5,7 +5,7 @@ A batch may come again: rows carry their place in the source's log as version, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +22,7 @@ from lily_spark.cdc.refusals import Alert, Letter, Refusals
 from lily_spark.cdc.registry import CdcTables
 from lily_spark.cdc.rows import PLACE, PROBLEM, envelopes
 from lily_spark.cdc.sources import Source, Sources, asset, mirrored
-from lily_spark.cdc.table_batch import Outcome, TableBatch
+from lily_spark.cdc.table_batch import Mirror, Outcome, TableBatch
 from lily_spark.cdc.topics import Capture
 from lily_spark.config import SparkSettings
 from lily_spark.erasing import gate
@@ -103,10 +103,10 @@ class CdcSink:
         self._failures.pop(topic, None)
         return outcome
 
-    def _mirrors(self, held: _Batch, capture: Capture) -> Callable[[pa.Table, tuple[str, ...]], None]:
+    def _mirrors(self, held: _Batch, capture: Capture) -> Mirror:
         chosen = mirrored(held.sources, capture)
         if chosen is None:
-            return lambda _rows, _key: None
+            return lambda _rows, _key: 0
         return partial(self._mirror.write, capture, chosen)
 
     def _reachable(self) -> bool:

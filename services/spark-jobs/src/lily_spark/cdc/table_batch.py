@@ -22,8 +22,8 @@ from lily_spark.cdc.topics import Capture
 _REFUSED = pa.schema(
     {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), PROBLEM: pa.string()}
 )
-#: Takes rows (folded, with Lily's own columns) and the table's key.
-Mirror = Callable[[pa.Table, tuple[str, ...]], None]
+#: Takes rows (folded, with Lily's own columns) and the table's key; returns how many it wrote.
+Mirror = Callable[[pa.Table, tuple[str, ...]], int]
 
 
 @dataclass(frozen=True)

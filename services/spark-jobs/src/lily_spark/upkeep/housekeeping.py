@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
@@ -59,8 +61,8 @@ class Housekeeping:
         except TableNotFoundError:
             return
         TABLE_FILES.labels(path).set(len(table.file_uris()))
-        sizes = table.get_add_actions(flatten=True)["size_bytes"]
-        TABLE_BYTES.labels(path).set(sum(size.as_py() or 0 for size in sizes))
+        sizes = pa.table(table.get_add_actions(flatten=True))["size_bytes"]
+        TABLE_BYTES.labels(path).set(pc.sum(sizes).as_py() or 0)
         if self._versions.get(path) == table.version():
             return
         with UPKEEP_SECONDS.labels(path, "vacuum").time():
