@@ -14,6 +14,7 @@ from lily_cli.commands import (
     commands,
     connectors,
     deliveries,
+    erase,
     events,
     harvest,
     keys,
@@ -67,12 +68,14 @@ app.add_typer(events.app, name="events")
 tag.register(app)
 tail.register(app)
 replay.register(app)
+erase.register(app)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(connectors.app, name="connectors")
 app.add_typer(harvest.app, name="harvest")
 app.add_typer(tables.app, name="tables")
 app.add_typer(commands.app, name="commands")
+app.add_typer(erase.app, name="erasures")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 _STACK = {
