@@ -126,6 +126,10 @@ class Makers:
     async def command_id(self) -> str:
         return (await self._post("/v1/commands", {"command": "rebuild_mirror"}))["id"]
 
+    async def erasure_id(self) -> str:
+        asset = f"postgres://isolation/{secrets.token_hex(8)}"
+        return (await self._post("/v1/erasures", {"asset": asset}))["id"]
+
     async def table(self) -> str:
         name = f"mine_{secrets.token_hex(6)}"
         body = {"fact": "cdc.shop.public.bills", "select": {"id": "bills.id"}, "key": ["id"]}
