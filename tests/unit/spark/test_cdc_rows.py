@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -18,6 +19,7 @@ from lily_spark.cdc.rows import PROBLEM, envelopes, rows
 from lily_spark.cdc.shape import PLACEHOLDER, Shape, shape
 
 Message = tuple[bytes | None, bytes | None]
+EXAMPLES = Path(__file__).parents[3] / "contracts" / "examples" / "cdc"
 TIME = datetime(2026, 7, 1, tzinfo=UTC)
 
 
@@ -260,3 +262,32 @@ def test_what_cannot_be_a_table_is_refused() -> None:
     flat = orjson.dumps(struct({"id": of("int32")})).decode()
     with pytest.raises(RefusedError, match="not a Debezium envelope"):
         shape(parse(flat), parse(flat))
+
+
+def test_what_debezium_really_sends(spark: SparkSession) -> None:
+    sent = {}
+    for path in sorted(EXAMPLES.glob("*.json")):
+        message = orjson.loads(path.read_bytes())
+        sent[path.stem] = tuple(
+            None if part is None else orjson.dumps(part) for part in (message["key"], message["value"])
+        )
+    _, found = _read(
+        spark,
+        sent["snapshot"],
+        sent["insert"],
+        sent["update-unchanged-toast"],
+        sent["delete"],
+        sent["tombstone"],
+    )
+    assert [(row["__op"], row[PROBLEM]) for row in found] == [
+        ("r", None),
+        ("c", None),
+        ("u", None),
+        ("d", None),
+    ]
+    first, _, updated, _ = found
+    assert (first["amount"], first["__unavailable"]) == (Decimal("12.34"), [])
+    assert (updated["state"], updated["note"], updated["__unavailable"]) == ("paid", None, ["note"])
+    assert updated["tags"] == ["a", "b"]
+    assert [row["__deleted"] for row in found] == [False, False, False, True]
+    assert sent["truncate"][0] is None
