@@ -45,8 +45,8 @@ def fanout(job_environment: dict[str, str], tmp_path_factory: pytest.TempPathFac
 
 def _running(job: str, environment: dict[str, str], folder: Path) -> Iterator[JobProcess]:
     process = JobProcess(job, environment, folder, free_port())
-    process.start()
     try:
+        process.start()
         yield process
     finally:
         process.stop()
