@@ -36,7 +36,7 @@ class JobProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        until(self._ready, f"{self.job} to be ready", deadline=120)
+        until(self._ready, f"{self.job} to be ready", deadline=240)
 
     def stop(self) -> int:
         """SIGTERM; returns the exit code."""
