@@ -19,6 +19,7 @@ _STACK = pytest.StashKey[Stack]()
 def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
     """Everything up and ready. Compaction runs all the time, so that every test races with it."""
     os.environ.setdefault("LILY_COMPACT_SECONDS", "10")
+    os.environ.setdefault("LILY_CAPTURE_LOOK_SECONDS", "5")
     with running_stack() as running:
         request.config.stash[_STACK] = running
         yield running

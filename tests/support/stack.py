@@ -30,7 +30,7 @@ from tests.support.tenant import Tenant
 HOME_VARIABLE = "LILY_TEST_HOME"
 COMPONENTS_VARIABLE = "LILY_TEST_COMPONENTS"
 #: Whose logs tell why a test failed.
-LOGGED = ("api", "egress", "fanout", "lake", "supervisor")
+LOGGED = ("api", "egress", "fanout", "lake", "connect", "supervisor")
 
 
 class Stack:

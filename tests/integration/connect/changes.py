@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import KafkaException
 from tests.support.poll import until
 from tests.support.stack import Stack
 
@@ -42,7 +43,7 @@ def changes(stack: Stack, topic: str) -> list[Change]:
     """All of the topic so far, in order within a partition; none while there is no such topic."""
     try:
         messages = list(stack.log.read(topic))
-    except KeyError:
+    except (KeyError, KafkaException):  # not there, or made a moment ago
         return []
     found = [
         Change(

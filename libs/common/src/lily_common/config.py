@@ -53,6 +53,12 @@ class Settings(BaseSettings):
         alias="LILY_CONNECT_SECRETS_DIR",
         description="Folder that Connect's workers read as well, under the same path: passwords of sources",
     )
+    capture_look_seconds: float = Field(
+        30,
+        alias="LILY_CAPTURE_LOOK_SECONDS",
+        ge=1,
+        description="Between two looks at a source of change data with which all is well",
+    )
     egress_allow: str = Field("", alias="LILY_EGRESS_ALLOW", description="Comma-separated CIDRs")
     metrics_port: int = Field(0, alias="LILY_METRICS_PORT", description="0: no metrics server")
     max_body_bytes: int = Field(8 * 1024 * 1024, alias="LILY_MAX_BODY_BYTES")

@@ -30,8 +30,6 @@ from lily_common.logs import get_logger
 from lily_connectors.ssrf import Guard
 
 log = get_logger(__name__)
-#: Between two looks at a source with which all is well.
-LOOK = timedelta(seconds=30)
 #: Pauses after failures: doubled each time. What is to be removed may wait longer.
 _FIRST, _LONGEST, _LONGEST_REMOVING = timedelta(seconds=2), timedelta(minutes=1), timedelta(minutes=5)
 #: A slot that cannot be dropped is given up after so many looks, about three hours, and said so in the audit log.
@@ -56,6 +54,7 @@ class Reconciler:
         self._services = services
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._running: dict[str, asyncio.Task[Look | None]] = {}
+        self._look_pause = timedelta(seconds=services.settings.capture_look_seconds)
         self.tools = _tools(services)
 
     async def run(self) -> None:
@@ -162,7 +161,7 @@ class Reconciler:
             settled=settled,
             problem=problem,
             attempts=attempts,
-            pause=_pause(attempts) if failing else LOOK,
+            pause=_pause(attempts) if failing else self._look_pause,
         )
         if problem is not None:
             log.warning("a source is not as wanted", connector=source.connector_id, problem=problem)
