@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -24,8 +24,8 @@ class Captured:
         self.capture = capture
         self._environment = environment
         self._producer = Producer(producer_config(environment["KAFKA_BOOTSTRAP"]))
-        admin = AdminClient({"bootstrap.servers": environment["KAFKA_BOOTSTRAP"]})
-        admin.create_topics([NewTopic(capture.topic, PARTITIONS, 1)])[capture.topic].result(30)
+        self._admin = AdminClient({"bootstrap.servers": environment["KAFKA_BOOTSTRAP"]})
+        self._admin.create_topics([NewTopic(capture.topic, PARTITIONS, 1)])[capture.topic].result(30)
 
     def send(self, *messages: tuple[bytes | None, bytes | None], partition: int | None = None) -> None:
         """Return when all are acknowledged."""
@@ -34,6 +34,14 @@ class Captured:
             self._producer.produce(self.capture.topic, value, key, **place)
             self._producer.poll(0)
         assert self._producer.flush(30) == 0
+
+    def delete_topic(self) -> None:
+        self._admin.delete_topics([self.capture.topic])[self.capture.topic].result(30)
+
+    def drop_before(self, partition: int, offset: int) -> None:
+        """As Kafka's retention does."""
+        place = TopicPartition(self.capture.topic, partition, offset)
+        self._admin.delete_records([place])[place].result(30)
 
     def table(self) -> DeltaTable:
         base = self._environment["LAKE_URI"].rstrip("/").replace("s3a://", "s3://", 1)

@@ -217,3 +217,35 @@ def test_compaction_folds_what_waits_and_a_restart_finds_the_tables_again(
     lake.start()
     until(lambda: {row["__layer"] for row in table.rows()} == {"primary"}, "compaction after the restart")
     assert len(table.latest("id")) == 9
+
+
+def test_a_topic_that_is_deleted_costs_no_other(servers: Stack, lake: JobProcess, captured: Make) -> None:
+    users, restarts = (
+        Postgres({"id": of("int32")}, ("id",)),
+        lake.metric("lily_stream_restarts_total", query="cdc"),
+    )
+    doomed, other = captured("public.doomed"), captured("public.other")
+    for table in (doomed, other):
+        table.send(users.create({"id": 1}))
+        _settles(table, {(1,): {"id": 1}}, "id")
+    doomed.delete_topic()
+    other.send(users.create({"id": 2}))
+    _settles(other, {(1,): {"id": 1}, (2,): {"id": 2}}, "id")
+    assert doomed.latest("id") == {(1,): {"id": 1}}
+    assert lake.metric("lily_stream_restarts_total", query="cdc") == restarts
+
+
+def test_what_kafka_dropped_before_it_was_read_is_told(
+    servers: Stack, lake: JobProcess, captured: Make
+) -> None:
+    events = servers.log.ends(PRIORITY_TOPIC)
+    table, users = captured(), Postgres({"id": of("int32")}, ("id",))
+    table.send(users.create({"id": 1}), partition=0)
+    _settles(table, {(1,): {"id": 1}}, "id")
+    assert lake.stop() == 0
+    table.send(*(users.create({"id": number}) for number in range(2, 6)), partition=0)
+    table.drop_before(0, 4)
+    lake.start()
+    _settles(table, {(1,): {"id": 1}, (5,): {"id": 5}}, "id")
+    (told,) = until(lambda: _incidents(servers, events, table), "an incident")
+    assert told["data"]["title"].endswith("3 messages were dropped by Kafka before they were read")

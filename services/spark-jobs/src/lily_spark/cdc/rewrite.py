@@ -22,8 +22,8 @@ log = get_logger(__name__)
 def widen(spark: SparkSession, settings: SparkSettings, wider: Layered) -> None:
     """Give the table the columns of `wider`, with every row folded into the primary layer.
 
-    Delta's own type widening would not touch a file, but deltalake cannot write to a table that has it, and Trino has
-    been seen to hide such columns. Nothing may be appended meanwhile.
+    Delta's own type widening would not touch a file, but deltalake can neither read nor write a table that has it, and
+    Trino has been seen to hide such columns. Nothing may be appended meanwhile.
     """
     with UPKEEP_SECONDS.labels(wider.table.name, "widen").time():
         held = spark.read.format("delta").load(wider.table.uri(settings))

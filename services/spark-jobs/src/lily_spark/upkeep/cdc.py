@@ -48,13 +48,6 @@ class CdcUpkeep:
         """Of every table that is known, for housekeeping."""
         return [table.capture.path for table in self._tables.known()]
 
-    def compact_all(self) -> int:
-        """Compact every table that holds updates; returns how many did."""
-        waiting = [table for table in self._tables.known() if table.updates.waiting.files]
-        for table in waiting:
-            self._compact(table)
-        return len(waiting)
-
     def _find(self) -> None:
         """Open tables for a second; those of before a restart wait for compaction as any other."""
         self._finding = self._finding or self._tables.discover()
