@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from typing import Any
 
 import pytest
@@ -72,6 +71,10 @@ def _reached(tenant: Tenant, erasure: str, status: str) -> bool:
     assert view["status"] != "failed", view
     order = ["accepted", "running", "applied", "completed"]
     return order.index(view["status"]) >= order.index(status)
+
+
+def _touched(tenant: Tenant, erasure: str, store: str) -> bool:
+    return store in tenant.get(f"/v1/erasures/{erasure}")["removed"]
 
 
 def _shorten(stack: Stack, tenant: Tenant) -> None:
@@ -150,9 +153,13 @@ def test_killed_again_and_again_it_ends_the_same(stack: Stack, receiver: Receive
     name = _plant(stack, tenant, receiver, word)
     others = _others(stack, tenant)
     erasure = _erase(tenant, name)
-    for pause in (4.0, 3.0):
-        until(lambda: _reached(tenant, erasure, "running"), "the erasure to run", deadline=120)
-        time.sleep(pause)  # a point in the middle of it, another one each time
+    for store in (
+        "lake bronze/raw",
+        "mirror assets",
+    ):  # in the middle of the first round, and in the grace after it
+        until(
+            lambda wanted=store: wanted in _removed(tenant, erasure), f"{store} to be touched", deadline=240
+        )
         stack.wait_restarted("lake", stack.kill("lake"))
     until(lambda: _reached(tenant, erasure, "applied"), "the erasure to be applied", deadline=300)
     left = {place for place in traces(stack, word) if not place.startswith("kafka:")}

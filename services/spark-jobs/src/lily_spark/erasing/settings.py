@@ -14,7 +14,7 @@ class EraseSettings(BaseSettings):
     grace_seconds: float = Field(
         60,
         alias="LILY_ERASE_GRACE_SECONDS",
-        ge=0,
+        ge=2,
         description="How long a reader may go on with files that an erasure has replaced; longer than a batch takes",
     )
     oplog_bytes: int = Field(
