@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import Any
 
 import pytest
@@ -153,13 +154,9 @@ def test_killed_again_and_again_it_ends_the_same(stack: Stack, receiver: Receive
     name = _plant(stack, tenant, receiver, word)
     others = _others(stack, tenant)
     erasure = _erase(tenant, name)
-    for store in (
-        "lake bronze/raw",
-        "mirror assets",
-    ):  # in the middle of the first round, and in the grace after it
-        until(
-            lambda wanted=store: wanted in _removed(tenant, erasure), f"{store} to be touched", deadline=240
-        )
+    # In the middle of the first round, and in the grace after it.
+    for store in ("lake bronze/raw", "mirror assets"):
+        until(partial(_touched, tenant, erasure, store), f"{store} to be touched", deadline=240)
         stack.wait_restarted("lake", stack.kill("lake"))
     until(lambda: _reached(tenant, erasure, "applied"), "the erasure to be applied", deadline=300)
     left = {place for place in traces(stack, word) if not place.startswith("kafka:")}
