@@ -103,6 +103,24 @@ class SparkSettings(Settings):
         description="Days of a new table's log: how far back its versions can be named",
     )
 
+    erase_grace_seconds: float = Field(
+        60,
+        alias="LILY_ERASE_GRACE_SECONDS",
+        ge=2,
+        description="How long a reader may go on with files that an erasure has replaced; longer than a batch takes",
+    )
+    erase_oplog_bytes: int = Field(
+        512 * 1024 * 1024,
+        alias="LILY_ERASE_OPLOG_BYTES",
+        ge=0,
+        description="An oplog of at most this size is filled up, so that what was erased leaves it at once",
+    )
+    erase_volumes_url: str = Field(
+        "",
+        alias="LILY_ERASE_VOLUMES_URL",
+        description="Called when files have been removed, e.g. SeaweedFS's /vol/vacuum?garbageThreshold=0.0001",
+    )
+
     def checkpoint(self, *parts: str) -> Path:
         """Absolute local folder of one query's checkpoint, e.g. `checkpoint("fanout", "a")`."""
         return self.checkpoint_dir.absolute().joinpath(*parts)

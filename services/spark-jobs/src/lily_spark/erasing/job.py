@@ -29,7 +29,6 @@ from lily_spark.erasing.dead_letters import TOPICS, DeadLetterTopics
 from lily_spark.erasing.delta import OWN_FOLDERS, ErasableTable, live
 from lily_spark.erasing.files import LakeFiles
 from lily_spark.erasing.gate import feed
-from lily_spark.erasing.settings import erase_settings
 from lily_spark.gold.plan import BUILTIN_FOLDER
 from lily_spark.mirror.store import open_mirror
 from lily_spark.mirror.writer import current_config
@@ -116,7 +115,7 @@ class Erasing:
             if (rounds > 1 and not touched) or rounds > _MOST_ROUNDS:
                 break
             if rounds == 1 or touched:
-                yield from self._wait(erase_settings().grace_seconds)
+                yield from self._wait(self._settings.erase_grace_seconds)
         for table in tables:
             yield from self._swept(entry, matcher, table)
         # The object store lets go of removed objects a moment later; only then can its volumes be written anew.
@@ -192,7 +191,7 @@ class Erasing:
         """Outrun the oplog where it is small enough; a larger one is left to time, and `told` says so."""
         oplog = documents.Oplog(open_mirror(current_config()), datetime.now(UTC))
         told |= {"bytes": oplog.bytes, "outrun": False}
-        if not 0 < oplog.bytes <= erase_settings().oplog_bytes:
+        if not 0 < oplog.bytes <= self._settings.erase_oplog_bytes:
             return
         yield from oplog.fill()
         for _ in range(_OPLOG_LOOKS):
@@ -205,7 +204,7 @@ class Erasing:
     def _last_remains(self, started: datetime) -> dict[str, Any]:
         """The object store's volumes, where the setting says how."""
         told: dict[str, Any] = {}
-        if url := erase_settings().volumes_url:
+        if url := self._settings.erase_volumes_url:
             urllib.request.urlopen(url, timeout=600).close()  # noqa: S310  (an operator's setting)
             told["volumes"] = "vacuumed"
         return told | {"seconds": round((datetime.now(UTC) - started).total_seconds(), 1)}
