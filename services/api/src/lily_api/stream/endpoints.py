@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Query
 from sse_starlette import EventSourceResponse
 
 from lily_api.auth.permissions import StreamRead
+from lily_api.erasures.stopping import Erased
 from lily_api.schemas import Text
 from lily_api.services import ServicesDep
 from lily_api.stream import positions as ids
@@ -62,4 +63,6 @@ async def stream(
     resume = ids.decode(last_event_id) if last_event_id else None
     hub = lily.get(StreamHub)
     positions = await hub.prepare(principal.tenant, resume)
-    return EventSourceResponse(service.frames(hub, principal.tenant, positions, wanted), ping=0)
+    return EventSourceResponse(
+        service.frames(hub, lily.get(Erased), principal.tenant, positions, wanted), ping=0
+    )
