@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -61,17 +61,28 @@ class TableBatch:
         """Return when the rows are durable. The refused are not written anywhere yet."""
         taken, refused = self._settle()
         table = self._tables.get(self._capture)
-        if table is None or not taken:
+        if table is None:
             return Outcome(self._capture, 0, _together(refused))
-        parsed = [rows(self._parts.where(_of(row)), held, table.columns) for row, held in taken]
-        found = _folded(reduce(DataFrame.unionAll, parsed), table).toArrow()
-        broken = found.filter(pc.is_valid(found[PROBLEM]))
-        fine = found.filter(pc.is_null(found[PROBLEM])).drop_columns([PROBLEM, "partition", "offset"])
-        refused.append(_refused(self._capture, broken))
-        table.updates.append(fine)
-        mirror(fine, table.key)
-        last = pc.max(fine["__version"]).as_py() if fine.num_rows else ""
-        return Outcome(self._capture, fine.num_rows, _together(refused), last)
+        if self._truncated:
+            self._tables.truncate(table, self._truncated)
+        written, last = 0, ""
+        for part in self._parts_of(table, taken, refused):
+            table.updates.append(part)
+            mirror(part, table.key)
+            written, last = written + part.num_rows, max(last, pc.max(part["__version"]).as_py() or "")
+        return Outcome(self._capture, written, _together(refused), last)
+
+    def _parts_of(
+        self, table: CdcTable, taken: list[tuple[Row, Shape]], refused: list[pa.Table]
+    ) -> Iterator[pa.Table]:
+        """What is to be appended: the rows that came, folded; then, after a TRUNCATE, tombstones for what it took."""
+        if taken:
+            parsed = [rows(self._parts.where(_of(row)), held, table.columns) for row, held in taken]
+            found = _folded(reduce(DataFrame.unionAll, parsed), table).toArrow()
+            refused.append(_refused(self._capture, found.filter(pc.is_valid(found[PROBLEM]))))
+            yield found.filter(pc.is_null(found[PROBLEM])).drop_columns([PROBLEM, "partition", "offset"])
+        if self._truncated:
+            yield from self._tables.buried(table)
 
     def refuse_all(self, reason: str) -> Outcome:
         return Outcome(self._capture, 0, self._places(self._parts, reason))
