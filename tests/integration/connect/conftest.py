@@ -96,14 +96,14 @@ class Sources:
         found: dict[str, Any] = self.tenant.get(f"/v1/connectors/{connector}/status")
         return found
 
-    def wait(self, connector: str, state: str) -> dict[str, Any]:
-        """Until the source and its task are in that state; the status then."""
+    def wait(self, connector: str, state: str, tasks: str = "") -> dict[str, Any]:
+        """Until the source is in that state and its task too (or in that of `tasks`); the status then."""
 
         def there() -> dict[str, Any]:
             found = self.status(connector)
-            tasks = {task["state"] for task in found["tasks"]}
+            held = {task["state"] for task in found["tasks"]}
             assert found["state"] == state, found
-            assert tasks == {state}, found
+            assert held == {tasks or state}, found
             return found
 
         return until(there, f"{connector} to be {state}")

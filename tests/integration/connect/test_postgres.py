@@ -129,6 +129,49 @@ def test_the_form_of_an_update(worker: Stack, sources: Sources, database: Databa
     keep("update-column-added-and-type-widened", after, sources, database)
 
 
+def test_columns_that_changed_behind_the_log_do_not_bring_the_server_down(
+    worker: Stack, sources: Sources, database: Database
+) -> None:
+    """Debezium starts where rows, a changed column type and rows again wait in the log."""
+    database.run(
+        "CREATE TABLE things (id int PRIMARY KEY, small smallint, flag boolean, raw bytea, doc jsonb)"
+    )
+    database.run("INSERT INTO things (id) VALUES (0)")
+    connector = sources.postgres(database, "public.things")
+    things = topic(sources, "public.things")
+    wait_for(worker, things, has("r"), "the snapshot")
+    sources.patch(connector, status="paused")
+    sources.wait(connector, "paused")
+    [name] = sources.on_connect()
+    assert sources.connect.put(f"/connectors/{name}/stop").status_code == 204
+    until(lambda: not sources.connect.get(f"/connectors/{name}/status").json()["tasks"], "the tasks to end")
+    database.run("""INSERT INTO things VALUES (1, 7, true, '\\x00ff', '{"a": 1}')""")
+    database.run("ALTER TABLE things ALTER small TYPE int")
+    database.run("UPDATE things SET small = 70000 WHERE id = 1")
+    began = database.run("SELECT pg_postmaster_start_time(), pg_conf_load_time()")
+    sources.patch(connector, status="active")
+    found = wait_for(worker, things, has("c", "u"), "what waited in the log")
+    assert [one.after["small"] for one in found if one.id == 1] == [7, 70000]
+    assert database.run("SELECT pg_postmaster_start_time(), pg_conf_load_time()") == began
+    crashes = worker.config.log_file("postgres").read_text(errors="replace").count("terminated by signal")
+    assert crashes == 0
+
+
+def test_a_table_made_later_in_a_schema_is_read_whole(
+    worker: Stack, sources: Sources, database: Database
+) -> None:
+    database.run("CREATE SCHEMA billing")
+    database.run("CREATE TABLE billing.bills (id bigint PRIMARY KEY)")
+    connector = sources.postgres(database, "billing.*", "public.nothing")
+    wait_state = sources.wait(connector, "retrying", tasks="running")
+    assert wait_state["problem"] == "not in the database: public.nothing"
+    database.run("CREATE TABLE billing.refunds (id bigint PRIMARY KEY)")
+    database.run("INSERT INTO billing.refunds VALUES (1)")
+    wait_for(
+        worker, topic(sources, "billing.refunds"), lambda found: [one.id for one in found] == [1], "the row"
+    )
+
+
 def test_pause_and_resume_lose_nothing(worker: Stack, sources: Sources, database: Database) -> None:
     database.run(ORDERS)
     connector = sources.postgres(database, "public.orders")

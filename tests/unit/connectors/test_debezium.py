@@ -69,7 +69,7 @@ def test_postgres_whole() -> None:
         "plugin.name": "pgoutput",
         "slot.name": "lily_shop_9b1d2f4a6c8e0b2d",
         "publication.name": "lily_shop_9b1d2f4a6c8e0b2d",
-        "publication.autocreate.mode": "filtered",
+        "publication.autocreate.mode": "disabled",
         "table.include.list": r"billing\..*,public\.orders",
         "snapshot.mode": "initial",
         "decimal.handling.mode": "precise",

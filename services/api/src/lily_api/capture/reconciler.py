@@ -22,7 +22,7 @@ from lily_api.capture import repository, steps
 from lily_api.capture.client import ConnectAwayError, ConnectClient, ConnectRefusedError
 from lily_api.capture.models import REMOVED, CaptureSource
 from lily_api.capture.passwords import PasswordFolder
-from lily_api.capture.steps import SlotLeftError, Tools, UnreachableSourceError
+from lily_api.capture.steps import DatabaseRefusesError, SlotLeftError, Tools, UnreachableSourceError
 from lily_api.capture.words import shown
 from lily_api.services import Services
 from lily_common.errors import LilyError
@@ -35,6 +35,14 @@ _FIRST, _LONGEST, _LONGEST_REMOVING = timedelta(seconds=2), timedelta(minutes=1)
 #: A slot that cannot be dropped is given up after so many looks, about three hours, and said so in the audit log.
 SLOT_LOOKS = 40
 _AT_ONCE = 4
+_EXPECTED = (
+    UnreachableSourceError,
+    DatabaseRefusesError,
+    ConnectAwayError,
+    ConnectRefusedError,
+    LilyError,
+    ValueError,
+)
 _IDLE_SECONDS = 2.0
 _CLOSE_SECONDS = 3.0
 
@@ -143,13 +151,7 @@ class Reconciler:
         try:
             # A task that failed is started again at the pace of looks that failed.
             found = await steps.settle(tools, source, restart=source.attempts > 0)
-        except (
-            UnreachableSourceError,
-            ConnectAwayError,
-            ConnectRefusedError,
-            LilyError,
-            ValueError,
-        ) as failed:
+        except _EXPECTED as failed:
             problem, failing = _told(tools, source, str(failed)), True
         else:
             settled, failing = True, found.failing
@@ -177,13 +179,13 @@ class Reconciler:
             await repository.remove(session, source)
             await _record_slot(session, source, problem)
             return Look(done=True, problem=problem)
-        except (ConnectAwayError, ConnectRefusedError, LilyError, ValueError) as failed:
+        except _EXPECTED as failed:
             return await self._again(session, source, _told(tools, source, str(failed)))
         await repository.remove(session, source)
         return Look(done=True)
 
     async def _again(self, session: AsyncSession, source: CaptureSource, problem: str) -> Look:
-        log.warning("a source is not removed yet", connector=source.connector_id, problem=problem)
+        log.warning("a source is not as wanted", connector=source.connector_id, problem=problem)
         attempts = source.attempts + 1
         await repository.looked(
             session,

@@ -51,6 +51,8 @@ async def _asked(tools: Tools, source: CaptureSource, status: ConnectorStatus) -
 
 def _filled(status: ConnectorStatus, state: ConnectorState, password: str | None) -> ConnectorStatus:
     status.state = "failed" if state.failed else state.state.lower()
+    if status.state == "stopped" and status.wanted == "paused":
+        status.state = "paused"
     if status.state == "running" and status.settled and status.problem is not None:
         status.state = "retrying"
     status.tasks = [

@@ -1,7 +1,7 @@
 """Making everything agree with one row, step by step. Each step may be repeated, and each pass begins with the first.
 
 Order when a source is wanted: the policy topic (the lake job must know what is mirrored before rows come), the password's
-file, the connector, its state. When it is removed: the connector stops, its offsets go (a source of that name made later
+file, the publication, the connector, its state. When it is removed: the connector stops, its offsets go (a source of that name made later
 must take its snapshot), the connector goes, then the slot, the file and the policy. The slot goes after the connector:
 Debezium would make it again. Whatever fails is raised; what was done before stays done.
 """
@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from lily_api.capture import policy
 from lily_api.capture.addresses import judged_address, problem
 from lily_api.capture.client import ConnectAwayError, ConnectClient, ConnectorState, ConnectRefusedError
+from lily_api.capture.databases import SourceDatabase
 from lily_api.capture.models import PAUSED, CaptureSource
 from lily_api.capture.passwords import PasswordFolder
-from lily_api.capture.slots import Slot
 from lily_common.crypto import SecretBox
 from lily_common.kafka import Producer
 from lily_connectors import registry
@@ -32,12 +32,15 @@ from lily_connectors.vendors.debezium_postgres.config import Config as PostgresC
 
 _STOP_SECONDS = 12.0
 _POLL_SECONDS = 0.2
-_INCLUDE_LISTS = ("table.include.list", "collection.include.list")
 _SNAPSHOT_MODES_THAT_READ = frozenset({"initial", "when_needed"})
 
 
 class UnreachableSourceError(Exception):
     """The tenant's own part is wrong: its host does not resolve, or is not one that may be reached."""
+
+
+class DatabaseRefusesError(Exception):
+    """The tenant's database does not let Lily in, or not do what it has to."""
 
 
 class SlotLeftError(Exception):
@@ -86,7 +89,7 @@ def opened(secrets: SecretBox, source: CaptureSource) -> tuple[SourceConfig, str
 async def settle(tools: Tools, source: CaptureSource, *, restart: bool) -> Settled:
     """Have the source as it is wanted. `restart` starts failed tasks again.
 
-    Raises UnreachableSourceError, ConnectAwayError, ConnectRefusedError, UnavailableError (Kafka).
+    Raises UnreachableSourceError, DatabaseRefusesError, ConnectAwayError, ConnectRefusedError, UnavailableError (Kafka).
     """
     config, password = opened(tools.secrets, source)
     name = connector_name(source.tenant, source.source)
@@ -95,6 +98,7 @@ async def settle(tools: Tools, source: CaptureSource, *, restart: bool) -> Settl
     wanted = await _settings(tools, source, config)
     if source.secrets is not None and password is not None:
         tools.passwords.write(source.connector_id, source.secrets, password)
+    missing = await _publish(tools, source, config, name)
     held = await tools.connect.config(name)
     if held is not None:
         held.pop("name", None)
@@ -116,8 +120,8 @@ async def settle(tools: Tools, source: CaptureSource, *, restart: bool) -> Settl
     elif state.failed and restart:
         await tools.connect.restart_failed(name)
     elif held == wanted and state.state == "RUNNING":
-        return Settled(state, await _trouble(tools.connect, name, wanted))
-    return Settled(state)
+        return Settled(state, await _trouble(tools.connect, name, wanted) or missing)
+    return Settled(state, missing)
 
 
 async def _trouble(connect: ConnectClient, name: str, wanted: dict[str, str]) -> str | None:
@@ -159,16 +163,38 @@ async def _address(guard: Guard, config: SourceConfig) -> str:
         raise UnreachableSourceError(problem(error, config.host)) from error
 
 
-def _reads_more(held: dict[str, str], wanted: dict[str, str]) -> bool:
-    """Whether tables are new, so that what they hold has to be read.
+async def _publish(tools: Tools, source: CaptureSource, config: SourceConfig, name: str) -> str | None:
+    """Have PostgreSQL publish the tables; returns what is missing. New ones take the snapshot of all again."""
+    if not isinstance(config, PostgresConfig):
+        return None
 
-    Debezium reads what is there only where it has no offsets. The slot keeps the place meanwhile: nothing is lost.
+    async def before_adding() -> None:
+        if config.snapshot in _SNAPSHOT_MODES_THAT_READ and await tools.connect.config(name) is not None:
+            await _forget(tools.connect, name)
+
+    database = SourceDatabase.of(config, source.connector_id, await _address(tools.guard, config))
+    try:
+        missing = await database.publish(before_adding)
+    except psycopg.Error as error:
+        raise DatabaseRefusesError(_first_line(error)) from error
+    if len(missing) == len(config.tables):
+        raise DatabaseRefusesError(f"none of the tables is in the database: {', '.join(missing)[:200]}")
+    return f"not in the database: {', '.join(missing)[:200]}" if missing else None
+
+
+def _reads_more(held: dict[str, str], wanted: dict[str, str]) -> bool:
+    """Whether collections are new, so that what they hold has to be read. (Tables: `_publish` knows.)
+
+    Debezium reads what is there only where it has no offsets.
     """
     if wanted["snapshot.mode"] not in _SNAPSHOT_MODES_THAT_READ:
         return False
-    return any(
-        set(wanted.get(name, "").split(",")) - set(held.get(name, "").split(",")) for name in _INCLUDE_LISTS
-    )
+    include = "collection.include.list"
+    return bool(set(wanted.get(include, "").split(",")) - set(held.get(include, "").split(",")))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 async def _forget(connect: ConnectClient, name: str) -> None:
@@ -192,12 +218,12 @@ async def _drop_slot(tools: Tools, source: CaptureSource) -> None:
     config, _ = opened(tools.secrets, source)
     if not isinstance(config, PostgresConfig):
         return
-    slot = Slot.of(config, source.connector_id, None)
+    slot = SourceDatabase.of(config, source.connector_id, None)
     try:
         address = await _address(tools.guard, config)
-        await Slot.of(config, source.connector_id, address).drop()
+        await SourceDatabase.of(config, source.connector_id, address).drop()
     except (UnreachableSourceError, psycopg.Error) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise SlotLeftError(
-            f"the replication slot {slot.name} is left in the database, whose log it holds up: {reason}. {slot.by_hand}"
+            f"the replication slot {slot.name} is left in the database, whose log it holds up: {_first_line(error)}."
+            f" {slot.by_hand}"
         ) from error

@@ -97,8 +97,8 @@ class ConnectorStatus(BaseModel):
     wanted: Status = Field(description="What the connector was told")
     state: str = Field(
         description="`pending` until it has been carried out; `running`, `paused`, `failed`, `unassigned`, "
-        "`restarting` or `stopped` as Kafka Connect says; `retrying` when tasks run but the database does not let "
-        "them in; `unknown` when Connect does not answer",
+        "`restarting` or `stopped` as Kafka Connect says; `retrying` when tasks run but do not "
+        "get all that they should, as `problem` says; `unknown` when Connect does not answer",
         examples=["running"],
     )
     settled: bool = Field(description="Whether what is wanted has been carried out")

@@ -30,8 +30,8 @@ def connect_settings(config: Config, capture: Capture) -> dict[str, str]:
         "plugin.name": "pgoutput",
         "slot.name": slot,
         "publication.name": slot,
-        # The tables of the list and no others: a publication of all tables needs a superuser.
-        "publication.autocreate.mode": "filtered",
+        # Lily makes it: see lily_api.capture.databases.
+        "publication.autocreate.mode": "disabled",
         "table.include.list": include_list(config.tables),
         "snapshot.mode": config.snapshot,
         "decimal.handling.mode": "precise",
