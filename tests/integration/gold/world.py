@@ -85,6 +85,6 @@ def spec(declaration: Mapping[str, Any]) -> TableSpec:
 def held(spark: SparkSession, settings: SparkSettings, of: Refresher) -> list[Row]:
     """The incremental table's rows as readers see them, in the order of their keys."""
     source = RowSource(spark, settings, of.target.path)
-    rows = source.rows(source.version(), of.spec.columns).select(*of.spec.columns).collect()
+    rows = source.rows(source.version(), of.spec.columns).collect()
     found = [row.asDict() for row in rows]
     return sorted(found, key=lambda row: [str(row[name]) for name in of.spec.key])

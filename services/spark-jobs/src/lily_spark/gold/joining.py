@@ -22,8 +22,8 @@ from lily_spark.gold.sources import UNAVAILABLE
 #: the columns that hang on a value which the source did not send.
 PRESENT, HOLDS, LACKS = "__present", "__holds", "__lacks"
 
-#: (side, columns, by, values) -> rows of the side with `columns` and `__unavailable`; all rows when values is None
-Read = Callable[[Side, Sequence[str], Sequence[str], DataFrame | None], DataFrame]
+#: side -> its rows: the columns that the plan needs, and `__unavailable`
+Read = Callable[[Side], DataFrame]
 
 
 def computed(plan: Plan, read: Read, keys: DataFrame | None) -> DataFrame:
@@ -59,32 +59,18 @@ def grouped(plan: Plan, rows: DataFrame) -> DataFrame:
 def _joined(plan: Plan, read: Read, keys: DataFrame | None) -> DataFrame:
     spec = plan.spec
     names = key_names(plan)
+    fact = _side(plan, read, spec.fact, plan.fact_key)
     if spec.full or plan.keeps:
         rows = _every_key(plan, read) if keys is None else keys.select(*names)
-        fact = _side(plan, read, spec.fact, plan.fact_key, keys)
         rows = _join(rows, fact, names, "left")
     else:
-        fact = _side(plan, read, spec.fact, plan.fact_key, keys)
         named = [F.col(f"__j{number}").alias(name) for number, name in enumerate(names)]
         rows = fact.select(*named, quoted(spec.fact.alias))
     for dimension in spec.dimensions:
-        rows = _with_dimension(plan, read, rows, dimension, keys)
+        side = _side(plan, read, dimension, list(dimension.on))
+        how = "inner" if dimension.join == "inner" else "left"
+        rows = _join(rows, side, _targets(plan, dimension), how)
     return rows
-
-
-def _with_dimension(
-    plan: Plan, read: Read, rows: DataFrame, dimension: Dimension, keys: DataFrame | None
-) -> DataFrame:
-    targets = _targets(plan, dimension)
-    values = None
-    if keys is not None:
-        needs_rows = any(name.startswith("`") for name in targets)
-        held = rows if needs_rows else keys
-        values = held.select(
-            *(F.col(name).alias(f"__j{number}") for number, name in enumerate(targets))
-        ).distinct()
-    side = _side(plan, read, dimension, list(dimension.on), values, positional=True)
-    return _join(rows, side, targets, "inner" if dimension.join == "inner" else "left")
 
 
 def _targets(plan: Plan, dimension: Dimension) -> list[str]:
@@ -104,63 +90,39 @@ def _join(rows: DataFrame, side: DataFrame, targets: Sequence[str], how: str) ->
     return joined.drop(*(f"__j{number}" for number in range(len(targets))))
 
 
-def _side(
-    plan: Plan,
-    read: Read,
-    side: Side,
-    on: Sequence[str],
-    values: DataFrame | None,
-    *,
-    positional: bool = False,
-) -> DataFrame:
+def _side(plan: Plan, read: Read, side: Side, on: Sequence[str]) -> DataFrame:
     """One row for each combination of values of `on`: those as `__j0`, …, and a struct called as the side is."""
-    if values is not None:
-        names = [f"__j{number}" if positional else key_names(plan)[number] for number in range(len(on))]
-        values = values.select(*(F.col(name).alias(to) for name, to in zip(names, on, strict=True)))
-        values = values.dropna().distinct()
-    rows = read(side, plan.needed[side.alias], on, values)
-    places = [F.col(quoted(column)).alias(f"__j{number}") for number, column in enumerate(on)]
+    rows = read(side)
+    places = [f"__j{number}" for number in range(len(on))]
+    placed = [F.col(quoted(column)).alias(name) for column, name in zip(on, places, strict=True)]
     if isinstance(side, Dimension) and side.aggregate:
         made = [F.expr(text).alias(name) for name, text in side.aggregate.items()]
-        given = rows.select(*places, "*").groupBy(*(f"__j{number}" for number in range(len(on)))).agg(*made)
+        given = rows.select(*placed, "*").groupBy(*places).agg(*made)
         none = F.array().cast("array<string>").alias(UNAVAILABLE)
-        content = F.struct(*(quoted(name) for name in side.aggregate), none)
-        return given.select(*(f"__j{number}" for number in range(len(on))), content.alias(side.alias))
-    columns = list(plan.needed[side.alias])
-    content = F.struct(*map(quoted, columns), UNAVAILABLE)
-    held = rows.select(*places, content.alias(side.alias))
+        content = F.struct(*map(quoted, side.aggregate), none)
+        return given.select(*places, content.alias(side.alias))
+    content = F.struct(*map(quoted, plan.needed[side.alias]), UNAVAILABLE)
     if isinstance(side, Dimension) and side.pick_column:
-        return _picked(plan, side, rows, held, places)
-    return held
-
-
-def _picked(
-    plan: Plan, side: Dimension, rows: DataFrame, held: DataFrame, places: Sequence[Column]
-) -> DataFrame:
-    """Of rows that match the same fact the one with the greatest value of the column; then the greatest key."""
-    order = F.struct(quoted(str(side.pick_column)), *map(quoted, plan.sources[side.alias].key))
-    columns = F.struct(*map(quoted, plan.needed[side.alias]), UNAVAILABLE)
-    whole = rows.select(*places, columns.alias(side.alias), order.alias("__order"))
-    names = [name for name in held.columns if name != side.alias]
-    return whole.groupBy(*names).agg(F.max_by(side.alias, "__order").alias(side.alias))
+        # Of rows that match the same fact the one with the greatest value of the column; then the greatest key.
+        order = F.struct(quoted(side.pick_column), *map(quoted, plan.sources[side.alias].key))
+        whole = rows.select(*placed, content.alias(side.alias), order.alias("__order"))
+        return whole.groupBy(*places).agg(F.max_by(side.alias, "__order").alias(side.alias))
+    return rows.select(*placed, content.alias(side.alias))
 
 
 def _every_key(plan: Plan, read: Read) -> DataFrame:
     """The keys of all rows that the fact or a fully joined dimension has."""
-    names = key_names(plan)
-    parts = [_keys_of(read(plan.spec.fact, plan.fact_key, plan.fact_key, None), plan.fact_key, names)]
+    parts = [_keys_of(plan, read(plan.spec.fact), plan.fact_key)]
     for dimension in plan.spec.dimensions:
         if dimension.join == "full":
             by_target = {plan.spec.target(dimension, column).column: column for column in dimension.on}
-            columns = [by_target[column] for column in plan.fact_key]
-            parts.append(_keys_of(read(dimension, columns, columns, None), columns, names))
+            parts.append(_keys_of(plan, read(dimension), [by_target[column] for column in plan.fact_key]))
     return reduce(DataFrame.union, parts).dropna().distinct()
 
 
-def _keys_of(rows: DataFrame, columns: Sequence[str], names: Sequence[str]) -> DataFrame:
-    return rows.select(
-        *(F.col(quoted(column)).alias(name) for column, name in zip(columns, names, strict=True))
-    )
+def _keys_of(plan: Plan, rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    named = zip(columns, key_names(plan), strict=True)
+    return rows.select(*(F.col(quoted(column)).alias(name) for column, name in named))
 
 
 def _present(plan: Plan) -> Column:

@@ -6,7 +6,7 @@ exactly, more facts are taken, never fewer: a fact that is recomputed needlessly
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from lily_common.gold.spec import Dimension, Side
 from lily_spark.gold.plan import Plan
+from lily_spark.gold.scan import distinct, typed
 from lily_spark.gold.snapshots import Span, TooManyChangesError
-from lily_spark.gold.sources import distinct
 
 #: The column that names the sides of which a change concerns a fact.
 SPOKE = "__spoke"
+_DELETED = pa.field("deleted", pa.bool_())
 
 
 def key_names(plan: Plan) -> list[str]:
@@ -68,7 +69,7 @@ def touched_by(
     if isinstance(side, Dimension):
         on = list(side.on)
         changed = source.changed(span, on, limit)
-        keys = _facts(plan, side, _known(changed, on), versions)
+        keys = _facts(plan, side, known(changed, on), versions)
     else:
         changed = source.changed(span, plan.fact_key, limit)
         keys = _renamed(plan, changed)
@@ -99,21 +100,25 @@ def _facts(plan: Plan, dimension: Dimension, values: pa.Table, versions: Mapping
     wanted = list(parent.on) if parent else list(plan.fact_key)
     source = plan.sources[alias]
     by = list(used.values())
-    frame = plan.spark.createDataFrame(values)
-    found = source.holders(versions[alias], list(dict.fromkeys([*wanted, *by])), by, frame)
-    joined = pa.table(found.join(frame, by).select(*(f"`{name}`" for name in wanted), "deleted").toArrow())
+    sought = values.select(by)
+    found = source.values(
+        source.find(versions[alias], list(dict.fromkeys([*wanted, *by])), by, sought),
+        list(dict.fromkeys([*wanted, *by])),
+    )
+    sought = typed(values, [*by, "deleted"], pa.schema([*map(found.schema.field, by), _DELETED]))
+    joined = found.join(sought, by, join_type="inner").select([*wanted, "deleted"])
     if parent is None:
         return _renamed(plan, joined)
-    return _facts(plan, parent, _known(joined, wanted), versions)
+    return _facts(plan, parent, known(joined, wanted), versions)
 
 
 def _renamed(plan: Plan, rows: pa.Table) -> pa.Table:
     """The fact's key columns as `__k0`, …; rows that lack a part of the key are none."""
-    known = _known(rows, plan.fact_key)
-    return known.select([*plan.fact_key, "deleted"]).rename_columns([*key_names(plan), "deleted"])
+    own = known(rows, plan.fact_key).select([*plan.fact_key, "deleted"])
+    return own.rename_columns([*key_names(plan), "deleted"])
 
 
-def _known(rows: pa.Table, columns: tuple[str, ...] | list[str]) -> pa.Table:
+def known(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Rows that have a value in each of these columns: null joins nothing."""
     for name in columns:
         rows = rows.filter(pc.is_valid(rows.column(name)))

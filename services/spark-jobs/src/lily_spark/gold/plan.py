@@ -79,7 +79,9 @@ class Plan:
         refs += [ColumnRef(self.spec.fact.alias, column) for column in self.fact_key]
         for dimension in self.spec.dimensions:
             refs += [self.spec.target(dimension, column) for column in dimension.on]
-            own = [*dimension.on, *([dimension.pick_column] if dimension.pick_column else [])]
+            own = list(dimension.on)
+            if dimension.pick_column:
+                own += [dimension.pick_column, *self.sources[dimension.alias].key]
             refs += [ColumnRef(dimension.alias, column) for column in own]
             for text in dimension.aggregate.values():
                 refs += [ColumnRef(dimension.alias, found.column) for found in parse(text).columns]

@@ -14,11 +14,11 @@ from lily_common.gold.spec import Side
 from lily_spark.cdc.tables import quoted
 from lily_spark.config import SparkSettings
 from lily_spark.gold import joining, merging
+from lily_spark.gold.found import found_of
 from lily_spark.gold.keys import SPOKE, key_names
 from lily_spark.gold.plan import Plan
 from lily_spark.gold.snapshots import Span
 from lily_spark.gold.sources import RowSource
-from lily_spark.gold.windows import window_rows
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,17 @@ class Rows:
 
     def changed(self, keys: pa.Table) -> DataFrame:
         """What has to change in the table, as `merging` says it, for facts of these keys (with SPOKE)."""
-        frame = self.plan.spark.createDataFrame(keys)
-        if self.plan.spec.group_by:
-            return self._changed_groups(frame)
-        key = list(self.plan.spec.key)
-        named = frame.select(
-            *(F.col(k).alias(name) for k, name in zip(key_names(self.plan), key, strict=True))
-        )
-        rows = joining.computed(self.plan, self.read, frame)
-        if self.plan.partial:
-            spoke = frame.select(
-                *(F.col(k).alias(n) for k, n in zip(key_names(self.plan), key, strict=True)), SPOKE
-            )
+        plan = self.plan
+        if plan.spec.group_by:
+            return self._changed_groups(keys)
+        key = list(plan.spec.key)
+        frame = plan.spark.createDataFrame(keys)
+        rows = joining.computed(plan, self._some(keys), frame)
+        if plan.partial:
+            named = zip(key_names(plan), key, strict=True)
+            spoke = frame.select(*(F.col(name).alias(own) for name, own in named), SPOKE)
             rows = rows.join(spoke, key, "left")
-        return merging.difference(self.plan, rows, self.held(key, named))
+        return merging.difference(plan, rows, self._held(keys.select(key_names(plan)).rename_columns(key)))
 
     def different(self) -> DataFrame:
         """What has to change in the table for it to be what a computation of all rows gives."""
@@ -66,38 +63,51 @@ class Rows:
             rows = rows.withColumn(merging.SIDES, F.array_sort(joining.PRESENT))
         return joining.there(self.plan, rows, merging.table_columns(self.plan))
 
-    def held(self, by: Sequence[str] = (), values: DataFrame | None = None) -> DataFrame:
-        """The table's own rows."""
-        source = RowSource(
-            self.plan.spark, self.settings, self.plan.path, null_safe=bool(self.plan.spec.group_by)
-        )
+    def held(self) -> DataFrame:
+        """The table's own rows, all of them."""
         columns = merging.table_columns(self.plan)
-        return source.rows(self.held_version, columns, by, values).select(*map(quoted, columns))
+        return self._own().rows(self.held_version, columns).select(*map(quoted, columns))
 
-    def read(
-        self, side: Side, columns: Sequence[str], by: Sequence[str], values: DataFrame | None
-    ) -> DataFrame:
-        source = self.plan.sources[side.alias]
-        if side.read == "window" and self.spans and isinstance(source, RowSource):
-            span = self.spans[side.alias]
-            return window_rows(source, span, columns, by, values, self.settings.gold_incremental_rows)
-        return source.rows(self.versions[side.alias], columns, by, values)
+    def read(self, side: Side) -> DataFrame:
+        """All rows of a side."""
+        return self.plan.sources[side.alias].rows(self.versions[side.alias], self.plan.needed[side.alias])
 
-    def _changed_groups(self, keys: DataFrame) -> DataFrame:
+    def _some(self, keys: pa.Table) -> joining.Read:
+        """Reads what the facts of these keys need of each side."""
+        limit = self.settings.gold_incremental_rows
+        found = found_of(self.plan, self.versions, self.spans, keys, limit)
+
+        def read(side: Side) -> DataFrame:
+            return self.plan.sources[side.alias].frame(found[side.alias], self.plan.needed[side.alias])
+
+        return read
+
+    def _own(self) -> RowSource:
+        summary = bool(self.plan.spec.group_by)
+        return RowSource(self.plan.spark, self.settings, self.plan.path, null_safe=summary)
+
+    def _held(self, keys: pa.Table) -> DataFrame:
+        """The table's own rows of these keys."""
+        own, columns = self._own(), merging.table_columns(self.plan)
+        found = own.find(self.held_version, columns, self.plan.spec.key, keys)
+        return own.frame(found, columns).select(*map(quoted, columns))
+
+    def _changed_groups(self, keys: pa.Table) -> DataFrame:
         """Groups that the facts are in now, and those that they were in."""
         plan = self.plan
         groups = list(plan.spec.group_by)
         before = {alias: span.since for alias, span in self.spans.items()}
         was = Rows(plan, self.settings, before, self.held_version, {})
+        frame = plan.spark.createDataFrame(keys)
         parts = [
-            joining.there(plan, joining.computed(plan, rows.read, keys)).select(*map(quoted, groups))
+            joining.there(plan, joining.computed(plan, rows._some(keys), frame)).select(*map(quoted, groups))
             for rows in (was, self)
         ]
         found = pa.table(parts[0].union(parts[1]).distinct().toArrow())
         touched = plan.spark.createDataFrame(found)
         rows = joining.there(plan, joining.computed(plan, self._only(touched), None))
         within = rows.join(F.broadcast(touched.alias("g")), _same(groups, "g"), "left_semi")
-        return merging.summary_difference(plan, joining.grouped(plan, within), self.held(groups, touched))
+        return merging.summary_difference(plan, joining.grouped(plan, within), self._held(found))
 
     def _only(self, groups: DataFrame) -> joining.Read:
         """Reads just those facts that are in these groups, where the fact alone tells its group."""
@@ -107,21 +117,19 @@ class Rows:
         if any(column.table != alias for found in expressions.values() for column in found.columns):
             return self.read
 
-        def read(
-            side: Side, columns: Sequence[str], by: Sequence[str], values: DataFrame | None
-        ) -> DataFrame:
-            rows = self.read(side, columns, by, values)
+        def read(side: Side) -> DataFrame:
+            rows = self.read(side)
             if side.alias != alias:
                 return rows
-            given = rows.columns
-            whole = rows.withColumn("__fact", F.struct(*map(quoted, given))).select(
-                F.col("__fact").alias(alias), F.struct(*map(quoted, given)).alias("__row")
-            )
+            whole = rows.select(F.struct("*").alias(alias))
             named = whole.select(
-                "__row", *(F.expr(found.text).alias(name) for name, found in expressions.items())
+                alias, *(F.expr(found.text).alias(f"g_{name}") for name, found in expressions.items())
             )
-            within = named.join(F.broadcast(groups.alias("g")), _same(list(expressions), "g"), "left_semi")
-            return within.select("__row.*")
+            wanted = groups.select(*(F.col(quoted(name)).alias(f"w_{name}") for name in expressions))
+            same = reduce(
+                Column.__and__, (F.col(f"g_{name}").eqNullSafe(F.col(f"w_{name}")) for name in expressions)
+            )
+            return named.join(F.broadcast(wanted), same, "left_semi").select(f"{alias}.*")
 
         return read
 

@@ -8,16 +8,30 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lily_spark.config import SparkSettings
+from lily_spark.gold.scan import Snapshot, among, distinct, only, typed
 from lily_spark.gold.snapshots import Span, VersionGoneError, changes, open_snapshot
-from lily_spark.gold.sources import UNAVAILABLE, distinct
+from lily_spark.gold.sources import UNAVAILABLE
 from lily_spark.tables import ASSETS
 from lily_spark.transforms.overview import EDGE, asset_rows, edge_rows
 
+_SUBJECT = ["tenant", "subject"]
 _NAMES = ["tenant", "qualified_name"]
+_REGISTERS = [
+    "tenant",
+    "subject",
+    "register",
+    "type",
+    "version",
+    "data",
+    "event_id",
+    "source",
+    "time",
+    "accepted_time",
+]
 
 
 @dataclass(frozen=True)
@@ -39,12 +53,25 @@ class _Silver:
             raise VersionGoneError("there is no silver.assets yet")
         return table
 
+    def _snapshot(self, version: int) -> Snapshot:
+        return Snapshot(self.settings, self.path, version)
+
     def _raw(self, version: int) -> DataFrame:
         uri = self.settings.lake_table(self.path)
         return self.spark.read.format("delta").option("versionAsOf", version).load(uri)
 
-    def _registers(self, span: Span, limit: int) -> pa.Table:
+    def _changed_registers(self, span: Span, limit: int) -> pa.Table:
         return changes(self.settings, self.path, span, ["tenant", "subject", "register"], limit)
+
+    def _registers_of(self, version: int, subjects: pa.Table) -> pa.Table:
+        """All registers of these assets (tenant, subject)."""
+        snapshot = self._snapshot(version)
+        if not subjects.num_rows:
+            return pa.schema([snapshot.schema.field(name) for name in _REGISTERS]).empty_table()
+        return only(snapshot.rows(_REGISTERS, among(_SUBJECT, subjects)), _SUBJECT, subjects)
+
+    def _frame(self, found: pa.Table) -> DataFrame:
+        return self.spark.createDataFrame(found).coalesce(1)
 
 
 class AssetSource(_Silver):
@@ -68,28 +95,24 @@ class AssetSource(_Silver):
     )
 
     def changed(self, span: Span, columns: Sequence[str], limit: int) -> pa.Table:
-        found = self._registers(span, limit).select(["tenant", "subject"]).rename_columns(_NAMES)
-        rows = distinct(found).select(list(columns))
-        return distinct(rows.append_column("deleted", pa.array([False] * rows.num_rows, pa.bool_())))
+        found = self._changed_registers(span, limit).select(_SUBJECT).rename_columns(_NAMES)
+        return _undeleted(distinct(found).select(list(columns)))
 
-    def rows(
-        self,
-        version: int,
-        columns: Sequence[str],
-        by: Sequence[str] = (),
-        values: DataFrame | None = None,
-    ) -> DataFrame:
-        raw = self._raw(version)
-        if values is not None:
-            raw = raw.join(F.broadcast(_subjects(values, by)), list(_as_subject(by)), "left_semi")
-        empty = F.array().cast("array<string>").alias(UNAVAILABLE)
-        return asset_rows(raw).select(*dict.fromkeys([*columns, *by]), empty)
+    def find(self, version: int, _columns: Sequence[str], by: Sequence[str], values: pa.Table) -> pa.Table:
+        if list(by) != _NAMES:
+            raise NotImplementedError("assets are found by tenant and qualified_name")
+        subjects = typed(values, by, pa.schema([(name, pa.string()) for name in by]))
+        return self._registers_of(version, subjects.rename_columns(_SUBJECT))
 
-    def holders(
-        self, version: int, columns: Sequence[str], by: Sequence[str], values: DataFrame
-    ) -> DataFrame:
-        found = asset_rows(self._raw(version)).join(F.broadcast(values), list(by), "left_semi")
-        return found.select(*columns).distinct()
+    def values(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
+        renamed = found.select(_SUBJECT).rename_columns(_NAMES)
+        return distinct(renamed.select(list(columns)))
+
+    def frame(self, found: pa.Table, columns: Sequence[str]) -> DataFrame:
+        return asset_rows(self._frame(found)).select(*columns, _nothing())
+
+    def rows(self, version: int, columns: Sequence[str]) -> DataFrame:
+        return asset_rows(self._raw(version)).select(*columns, _nothing())
 
 
 class EdgeSource(_Silver):
@@ -99,68 +122,49 @@ class EdgeSource(_Silver):
     columns = key
 
     def changed(self, span: Span, columns: Sequence[str], limit: int) -> pa.Table:
-        found = self._registers(span, limit)
-        own = found.filter(pc.starts_with(found.column("register"), EDGE))
-        parts = [register.split("|", 2) for register in own.column("register").to_pylist()]
-        values = {
+        found = self._changed_registers(span, limit)
+        gone = found.filter(pc.equal(found.column("register"), "deleted"))
+        subjects = distinct(gone.select(_SUBJECT))
+        # The edges of assets that were deleted are seen no more.
+        deleted = self._registers_of(span.last, subjects).select(found.column_names)
+        return _undeleted(distinct(_edges(pa.concat_tables([found, deleted])).select(list(columns))))
+
+    def find(self, version: int, _columns: Sequence[str], by: Sequence[str], values: pa.Table) -> pa.Table:
+        edges = self._snapshot(version).rows(
+            ["tenant", "subject", "register"], pc.starts_with(pc.field("register"), EDGE)
+        )
+        named = _edges(edges)
+        values = typed(values, by, pa.schema([(name, pa.string()) for name in by]))
+        subjects = distinct(only(named, by, values).select(_NAMES)).rename_columns(_SUBJECT)
+        return self._registers_of(version, subjects)
+
+    def values(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
+        return distinct(_edges(found).select(list(columns)))
+
+    def frame(self, found: pa.Table, columns: Sequence[str]) -> DataFrame:
+        return edge_rows(self._frame(found)).select(*columns, _nothing())
+
+    def rows(self, version: int, columns: Sequence[str]) -> DataFrame:
+        return edge_rows(self._raw(version)).select(*columns, _nothing())
+
+
+def _edges(registers: pa.Table) -> pa.Table:
+    """The edge registers as tenant, qualified_name, upstream, via, whatever became of them."""
+    own = registers.filter(pc.starts_with(registers.column("register"), EDGE))
+    parts = pc.split_pattern(own.column("register"), "|", max_splits=2)
+    return pa.table(
+        {
             "tenant": own.column("tenant"),
             "qualified_name": own.column("subject"),
-            "upstream": pa.array([part[1] for part in parts], pa.string()),
-            "via": pa.array([part[2] for part in parts], pa.string()),
+            "upstream": pc.list_element(parts, 1),
+            "via": pc.list_element(parts, 2),
         }
-        rows = pa.table([values[name] for name in columns], names=list(columns))
-        rows = pa.concat_tables([rows, self._of_deleted(span, found, columns)])
-        return distinct(rows.append_column("deleted", pa.array([False] * rows.num_rows, pa.bool_())))
-
-    def rows(
-        self,
-        version: int,
-        columns: Sequence[str],
-        by: Sequence[str] = (),
-        values: DataFrame | None = None,
-    ) -> DataFrame:
-        raw = self._raw(version)
-        if values is not None:
-            subjects = self.holders(version, ["tenant", "qualified_name"], by, values)
-            raw = raw.join(F.broadcast(_subjects(subjects, _NAMES)), ["tenant", "subject"], "left_semi")
-        found = edge_rows(raw)
-        if values is not None:
-            found = found.join(F.broadcast(values), list(by), "left_semi")
-        empty = F.array().cast("array<string>").alias(UNAVAILABLE)
-        return found.select(*dict.fromkeys([*columns, *by]), empty)
-
-    def holders(
-        self, version: int, columns: Sequence[str], by: Sequence[str], values: DataFrame
-    ) -> DataFrame:
-        found = _edges_ever(self._raw(version)).join(F.broadcast(values), list(by), "left_semi")
-        return found.select(*columns).distinct()
-
-    def _of_deleted(self, span: Span, found: pa.Table, columns: Sequence[str]) -> pa.Table:
-        """The edges of assets that were deleted: they are seen no more."""
-        gone = found.filter(pc.equal(found.column("register"), "deleted"))
-        subjects = distinct(gone.select(["tenant", "subject"]).rename_columns(_NAMES))
-        schema = pa.schema([pa.field(name, pa.string()) for name in columns])
-        if not subjects.num_rows:
-            return schema.empty_table()
-        values = self.spark.createDataFrame(subjects)
-        return pa.table(self.holders(span.last, columns, _NAMES, values).toArrow()).cast(schema)
-
-
-def _edges_ever(raw: DataFrame) -> DataFrame:
-    """Every edge register, whatever became of it."""
-    part = F.split("register", r"\|", 3)
-    edges = raw.where(F.col("register").startswith(EDGE))
-    return edges.select(
-        "tenant",
-        F.col("subject").alias("qualified_name"),
-        part.getItem(1).alias("upstream"),
-        part.getItem(2).alias("via"),
     )
 
 
-def _as_subject(by: Sequence[str]) -> list[str]:
-    return ["subject" if name == "qualified_name" else name for name in by]
+def _undeleted(rows: pa.Table) -> pa.Table:
+    return rows.append_column("deleted", pa.array([False] * rows.num_rows, pa.bool_()))
 
 
-def _subjects(values: DataFrame, by: Sequence[str]) -> DataFrame:
-    return values.select(*(F.col(name).alias(to) for name, to in zip(by, _as_subject(by), strict=True)))
+def _nothing() -> Column:
+    return F.array().cast("array<string>").alias(UNAVAILABLE)

@@ -92,7 +92,7 @@ def changes(
                 raise VersionGoneError(f"changes of {path} from version {span.first} on are gone") from failed
             raise
     read = pa.Table.from_batches(batches).select(held) if batches else wanted.empty_table()
-    return read.cast(_plain(read.schema))
+    return read.cast(plain(read.schema))
 
 
 def _up_to(limit: int, reader: Iterable[Any]) -> Iterator[pa.RecordBatch]:
@@ -139,8 +139,8 @@ def row_count(settings: SparkSettings, path: str) -> int:
     return sum(int(count or 0) for count in counts)
 
 
-def _plain(schema: pa.Schema) -> pa.Schema:
-    """Views (deltalake's way to hold text) as what Spark takes."""
+def plain(schema: pa.Schema) -> pa.Schema:
+    """A schema without views, deltalake's way to hold text: as Spark takes it."""
     return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in schema])
 
 
@@ -151,4 +151,8 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
     return kind

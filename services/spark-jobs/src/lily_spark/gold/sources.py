@@ -1,35 +1,40 @@
-"""What a table is made of: rows by key of a layered table, read whole, by some columns' values, or as they were.
+"""What a table is made of: rows by key of a layered table, all of them or some.
 
-The rows of a key stand in the primary layer once and in the updates layer any number of times. Reading by a column that
-is not of the key has to look at every row of a key: the row that has the value may have been overtaken by one that has
-another.
+The rows of a key stand in the primary layer once and in the updates layer any number of times. Looking for rows by a
+column that is not of the key has to take in every row of a key: the one that has the value may have been overtaken by
+one that has another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lily_spark.cdc.tables import KEY_PROPERTY, newest, quoted
 from lily_spark.config import SparkSettings
-from lily_spark.gold.snapshots import Span, VersionGoneError, changes, open_snapshot
-from lily_spark.layered import UPDATES, united
+from lily_spark.gold.scan import Snapshot, among, distinct, only, typed
+from lily_spark.gold.snapshots import Span, VersionGoneError, changes, open_snapshot, plain
+from lily_spark.layered import PRIMARY, UPDATES, united
 
 UNAVAILABLE = "__unavailable"
-_HELD = ("__version", "__deleted", UNAVAILABLE, "__known", "__layer")
+VERSION, DELETED, KNOWN, LAYER = "__version", "__deleted", "__known", "__layer"
+_HELD = (VERSION, DELETED, UNAVAILABLE, KNOWN)
 
 
 class Source(Protocol):
-    """A source of rows. `path` is its table in the lake; `by` and `values` restrict rows to those of these values."""
+    """A source of rows. What is found of some rows (Arrow, as the files hold it) `frame` makes into what holds."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """Its table in the lake."""
+        ...
 
     @property
     def key(self) -> tuple[str, ...]: ...
@@ -53,20 +58,23 @@ class Source(Protocol):
         """
         ...
 
-    def rows(
-        self,
-        version: int,
-        columns: Sequence[str],
-        by: Sequence[str] = (),
-        values: DataFrame | None = None,
-    ) -> DataFrame:
-        """The rows that were there at `version`, one a key: `columns` and `__unavailable`."""
+    def find(self, version: int, columns: Sequence[str], by: Sequence[str], values: pa.Table, /) -> pa.Table:
+        """All that `frame` needs to know the rows that have these values in `by` at `version`, and perhaps others.
+
+        By columns of the key, exactly the rows of those keys.
+        """
         ...
 
-    def holders(
-        self, version: int, columns: Sequence[str], by: Sequence[str], values: DataFrame
-    ) -> DataFrame:
-        """`columns` of all rows that have these values, also of such that were overtaken: more, never fewer."""
+    def values(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """`columns` of what was found, also of rows that were overtaken: more, never fewer."""
+        ...
+
+    def frame(self, found: pa.Table, columns: Sequence[str]) -> DataFrame:
+        """The rows that hold of what was found: `columns` and `__unavailable`."""
+        ...
+
+    def rows(self, version: int, columns: Sequence[str]) -> DataFrame:
+        """All rows that were there at `version`, one a key: `columns` and `__unavailable`."""
         ...
 
 
@@ -87,15 +95,19 @@ class RowSource:
             raise VersionGoneError(f"there is no table {self.path} in the lake")
         metadata = table.metadata()
         key = metadata.configuration[KEY_PROPERTY]
-        return tuple(key.split(",")), pa.schema(table.schema().to_arrow()), str(metadata.id)
+        return tuple(key.split(",")), plain(pa.schema(table.schema().to_arrow())), str(metadata.id)
 
     @property
     def key(self) -> tuple[str, ...]:
         return self._table[0]
 
     @property
+    def schema(self) -> pa.Schema:
+        return self._table[1]
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(name for name in self._table[1].names if not name.startswith("__"))
+        return tuple(name for name in self.schema.names if not name.startswith("__"))
 
     @property
     def identity(self) -> str:
@@ -108,90 +120,97 @@ class RowSource:
         return int(table.version())
 
     def changed(self, span: Span, columns: Sequence[str], limit: int) -> pa.Table:
-        wanted = list(dict.fromkeys([*self.key, *columns, "__deleted"]))
+        wanted = list(dict.fromkeys([*self.key, *columns, DELETED]))
         after = changes(self.settings, self.path, span, wanted, limit)
-        found = _with_deleted(after, columns, after.column("__deleted"))
+        found = _with_deleted(after, columns, after.column(DELETED))
         if set(columns) <= set(self.key) or not after.num_rows:
             return distinct(found)
-        keys = distinct(after.select(list(self.key)))
-        deleted = _gone(after, self.key)
-        raw = self._raw(span.since, list(dict.fromkeys([*self.key, *columns])))
-        before = (
-            raw.join(F.broadcast(self._frame(keys)), list(self.key), "left_semi")
-            .join(F.broadcast(self._frame(deleted)), list(self.key), "left")
-            .select(*map(quoted, columns), F.coalesce("deleted", F.lit(False)).alias("deleted"))
-            .distinct()
+        gone = _gone(after, self.key)
+        snapshot = Snapshot(self.settings, self.path, span.since)
+        was = _in_full(
+            snapshot.rows(list(dict.fromkeys([*self.key, *columns])), among(self.key, gone)),
+            self.schema,
+            columns,
         )
-        was = pa.table(before.toArrow())
-        return distinct(pa.concat_tables([found, was.cast(found.schema)]))
+        before = was.join(gone, list(self.key), join_type="inner")
+        return distinct(pa.concat_tables([found, before.select([*columns, "deleted"]).cast(found.schema)]))
 
-    def rows(
-        self,
-        version: int,
-        columns: Sequence[str],
-        by: Sequence[str] = (),
-        values: DataFrame | None = None,
-    ) -> DataFrame:
-        raw = self._raw(version, list(dict.fromkeys([*self.key, *columns, *by])), held=_HELD).alias("raw")
-        if values is None:
-            there = united(raw, self.key, self._newest)
-        elif set(by) <= set(self.key):
-            there = self._newest(raw.join(F.broadcast(values.alias("v")), self._equal(by), "left_semi"))
-        else:
-            there = self._by_value(raw, by, values)
-        return there.where("NOT __deleted").select(*map(quoted, dict.fromkeys([*columns, *by])), UNAVAILABLE)
+    def find(self, version: int, columns: Sequence[str], by: Sequence[str], values: pa.Table) -> pa.Table:
+        snapshot = Snapshot(self.settings, self.path, version)
+        wanted = list(dict.fromkeys([*self.key, *columns, *by]))
+        values = typed(values, by, self.schema)
+        if not values.num_rows:
+            return self._none(wanted)
+        layer = pc.field(LAYER)
+        updates = _in_full(snapshot.rows([*wanted, *_HELD], layer == UPDATES), self.schema, [*wanted, *_HELD])
+        if set(by) <= set(self.key):
+            updates = only(updates, by, values, null_safe=self.null_safe)
+            found = self._primary(snapshot, wanted, among(by, values, null_safe=self.null_safe), updates)
+            return pa.concat_tables([only(found, by, values, null_safe=self.null_safe), updates])
+        keys = distinct(updates.select(list(self.key)))
+        condition = among(by, values)
+        if keys.num_rows:
+            condition = condition | among(self.key, keys)
+        primary = self._primary(snapshot, wanted, condition, updates)
+        everything = pa.concat_tables([primary, updates])
+        concerned = distinct(only(everything, by, values).select(list(self.key)))
+        return only(everything, self.key, concerned)
 
-    def holders(
-        self, version: int, columns: Sequence[str], by: Sequence[str], values: DataFrame
-    ) -> DataFrame:
-        raw = self._raw(version, list(dict.fromkeys([*columns, *by])))
-        found = raw.join(F.broadcast(values), list(by), "left_semi")
-        return found.select(*map(quoted, columns)).distinct()
+    def values(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
+        return distinct(found.select(list(columns)))
 
-    def _raw(self, version: int, columns: Sequence[str], held: Sequence[str] = ()) -> DataFrame:
+    def frame(self, found: pa.Table, columns: Sequence[str]) -> DataFrame:
+        rows = self.spark.createDataFrame(found).coalesce(1)
+        there = newest(rows, self.key).where("NOT __deleted")
+        return there.select(*map(quoted, columns), UNAVAILABLE)
+
+    def rows(self, version: int, columns: Sequence[str]) -> DataFrame:
+        raw = self._raw(version, [*dict.fromkeys([*self.key, *columns]), *_HELD, LAYER])
+        there = united(raw, self.key, lambda rows: newest(rows, self.key)).where("NOT __deleted")
+        return there.select(*map(quoted, columns), UNAVAILABLE)
+
+    def _primary(
+        self, snapshot: Snapshot, wanted: Sequence[str], condition: pc.Expression, updates: pa.Table
+    ) -> pa.Table:
+        """Rows of the primary layer. Their versions, the largest part of a row, are read only where they may matter."""
+        condition = (pc.field(LAYER) == PRIMARY) & condition
+        names = [*wanted, *_HELD]
+        newest_folded = snapshot.greatest_version(PRIMARY)
+        oldest_update = pc.min(updates.column(VERSION)).as_py() if updates.num_rows else None
+        if oldest_update is None or (newest_folded is not None and newest_folded < oldest_update):
+            # Whatever was folded is older than every update: which of the folded is the newer is not asked.
+            read = snapshot.rows([*wanted, DELETED, UNAVAILABLE], condition)
+            found = _in_full(read, self.schema, names)
+            place = names.index(VERSION)
+            return found.set_column(place, VERSION, pa.array([""] * found.num_rows, pa.string()))
+        return _in_full(snapshot.rows(names, condition), self.schema, names)
+
+    def _none(self, wanted: Sequence[str]) -> pa.Table:
+        return pa.schema([self.schema.field(name) for name in (*wanted, *_HELD)]).empty_table()
+
+    def _raw(self, version: int, columns: Sequence[str]) -> DataFrame:
         """Both layers at that version. A column that the table had not yet is null."""
         uri = self.settings.lake_table(self.path)
         table = self.spark.read.format("delta").option("versionAsOf", version).load(uri)
         there = set(table.columns)
-        newer = self._table[1]
         chosen = [
             F.col(quoted(name))
             if name in there
-            else F.lit(None).cast(_spark_type(self.spark, newer.field(name))).alias(name)
-            for name in (*columns, *held)
+            else F.lit(None).cast(_spark_type(self.spark, self.schema.field(name))).alias(name)
+            for name in columns
         ]
         return table.select(*chosen)
 
-    def _by_value(self, raw: DataFrame, by: Sequence[str], values: DataFrame) -> DataFrame:
-        """Keys that have an update are judged by all their rows; of the others the one row tells."""
-        layer = F.col("__layer")
-        updates, primary = raw.where(layer == UPDATES), raw.where(layer != UPDATES)
-        touched = updates.select(*map(quoted, self.key)).distinct().withColumn("__touched", F.lit(True))
-        sought = values.select(*map(quoted, by)).distinct().withColumn("__sought", F.lit(True))
-        of_interest = (
-            primary.join(F.broadcast(sought), list(by), "left")
-            .join(F.broadcast(touched), list(self.key), "left")
-            .where("__sought OR __touched")
-            .drop("__sought", "__touched")
-        )
-        now = self._newest(updates.unionByName(of_interest))
-        return now.join(F.broadcast(values), list(by), "left_semi")
 
-    def _equal(self, by: Sequence[str]) -> Column:
-        pairs = [(F.col(f"raw.{quoted(name)}"), F.col(f"v.{quoted(name)}")) for name in by]
-        equal = [one.eqNullSafe(other) if self.null_safe else one == other for one, other in pairs]
-        return reduce(Column.__and__, equal)
-
-    def _newest(self, rows: DataFrame) -> DataFrame:
-        return newest(rows, self.key)
-
-    def _frame(self, rows: pa.Table) -> DataFrame:
-        return self.spark.createDataFrame(rows)
-
-
-def distinct(rows: pa.Table) -> pa.Table:
-    """Each row once."""
-    return rows.group_by(rows.column_names).aggregate([]).select(rows.column_names)
+def _in_full(rows: pa.Table, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
+    """`rows` with all `columns`, of the types that the table has now."""
+    made = [
+        rows.column(name).cast(schema.field(name).type)
+        if name in rows.column_names
+        else pa.nulls(rows.num_rows, schema.field(name).type)
+        for name in dict.fromkeys([*columns, *rows.column_names])
+    ]
+    return pa.table(made, names=list(dict.fromkeys([*columns, *rows.column_names])))
 
 
 def _with_deleted(rows: pa.Table, columns: Sequence[str], deleted: pa.ChunkedArray) -> pa.Table:
@@ -200,9 +219,9 @@ def _with_deleted(rows: pa.Table, columns: Sequence[str], deleted: pa.ChunkedArr
 
 
 def _gone(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Keys that the changes deleted and did not bring back."""
-    counted = rows.group_by(list(key)).aggregate([("__deleted", "min")])
-    deleted = counted.column("__deleted_min").fill_null(False)
+    """The keys, each with whether the changes deleted it and did not bring it back (`deleted`)."""
+    counted = rows.group_by(list(key)).aggregate([(DELETED, "min")])
+    deleted = counted.column(f"{DELETED}_min").fill_null(False)
     return counted.select(list(key)).append_column("deleted", deleted)
 
 
