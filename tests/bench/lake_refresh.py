@@ -139,10 +139,11 @@ def _bulk(
     open_table(layered.table, settings)
     held = spark.read.format("delta").load(layered.table.uri(settings)).schema
     made = {
-        "__version": F.lit(f"{0:020d}.{0:020d}"),
+        "__version": F.format_string("%020d.%020d", F.col("id"), F.col("id")),
         "__deleted": F.lit(False),
         "__time": F.lit(datetime.now(UTC)),
     }
+    # As log positions are: another one in each row.
     whole = given.select(
         *(
             (F.col(field.name) if field.name in columns else made.get(field.name, F.lit(None)))
@@ -196,7 +197,7 @@ class _Changes:
     def __init__(self, facts: int) -> None:
         self._facts = facts
         self._random = random.Random(7)
-        self._position = 0
+        self._position = 10**12  # after all that was bulk-written
 
     def of(self, layered: Layered, count: int, make: Any) -> pa.Table:
         now = datetime.now(UTC)

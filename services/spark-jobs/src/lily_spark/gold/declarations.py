@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import orjson
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from lily_common.compacted import Compacted
 from lily_common.events import TABLES_TOPIC
@@ -18,7 +18,7 @@ _GROUP = "lily-lake-tables"
 class Declaration(BaseModel, frozen=True):
     """One message of `lily.tables`. `tenant` is EVERYONE for a built-in table."""
 
-    tenant: str
+    tenant: str = Field(pattern=r"^([a-z][a-z0-9-]{1,38}[a-z0-9]|\*)$")
     name: str
     declaration: TableSpec
 
@@ -41,7 +41,7 @@ class Declarations:
 
     def current(self) -> Mapping[str, Declaration]:
         """`tenant|name` -> declaration. Raises UnavailableError when Kafka does not answer."""
-        return self._builtin | self._topic.current()
+        return {**self._topic.current(), **self._builtin}
 
     def close(self) -> None:
         self._topic.close()

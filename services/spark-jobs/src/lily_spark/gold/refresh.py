@@ -43,7 +43,8 @@ class Refresher:
     def refresh(self, *, full: bool = False) -> dict[str, Any]:
         """Bring the table up to date and say how: mode, facts, upserted, removed, seconds, …
 
-        `full` computes every row besides, compares and repairs. What makes that necessary is told as `reason`.
+        `full` computes every row besides, compares and repairs, as the schedule does when its time has come. What makes
+        it necessary otherwise is told as `reason`.
         """
         started = time.monotonic()
         plan, versions = self.resolved()
@@ -52,7 +53,7 @@ class Refresher:
         if state is None or reason is not None:
             done = self._build(plan, versions, state or State(), str(reason))
         else:
-            done = self._bring_up(plan, versions, state, full=full)
+            done = self._bring_up(plan, versions, state, full=full or self._full_is_due(state))
         return done | {"seconds": round(time.monotonic() - started, 3)}
 
     def check(self, *, repair: bool) -> dict[str, Any]:
@@ -67,20 +68,15 @@ class Refresher:
             done = self._bring_up(plan, versions, state, full=True, repair=repair)
         return done | {"seconds": round(time.monotonic() - started, 3)}
 
-    def due_full(self) -> bool:
-        """Whether the schedule asks for a full refresh now."""
-        if self.spec.full_refresh is None:
-            return False
-        plan, _versions = self.resolved()
-        state = self.target.state(plan)
-        if state is None or not state.full_at:
-            return False
-        return time.time() * 1000 - state.full_at > self.spec.full_refresh * 1000
-
     def resolved(self) -> tuple[Plan, dict[str, int]]:
         """The plan, and the newest version of each source. Raises as `plan.resolve`."""
         plan = resolve(self._spark, self.settings, self.tenant, self.spec)
         return plan, {alias: source.version() for alias, source in plan.sources.items()}
+
+    def _full_is_due(self, state: State) -> bool:
+        """Whether the schedule asks for a full refresh now."""
+        every = self.spec.full_refresh
+        return every is not None and time.time() * 1000 - state.full_at > every * 1000
 
     def touched(self, plan: Plan, versions: Mapping[str, int], state: State) -> Touched:
         """The facts that the next refresh would recompute. Raises VersionGoneError and TooManyChangesError."""

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -48,7 +49,7 @@ class Source(Protocol):
         ...
 
     def version(self) -> int:
-        """The newest version now. Raises VersionGoneError when there is no table."""
+        """The newest version when the source was made. Raises VersionGoneError when there is no table."""
         ...
 
     def changed(self, span: Span, columns: Sequence[str], limit: int) -> pa.Table:
@@ -89,21 +90,19 @@ class RowSource:
     null_safe: bool = False
 
     @cached_property
-    def _table(self) -> tuple[tuple[str, ...], pa.Schema, str]:
+    def _table(self) -> DeltaTable:
         table = open_snapshot(self.settings, self.path)
         if table is None:
             raise VersionGoneError(f"there is no table {self.path} in the lake")
-        metadata = table.metadata()
-        key = metadata.configuration[KEY_PROPERTY]
-        return tuple(key.split(",")), plain(pa.schema(table.schema().to_arrow())), str(metadata.id)
+        return table
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...]:
-        return self._table[0]
+        return tuple(self._table.metadata().configuration[KEY_PROPERTY].split(","))
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
-        return self._table[1]
+        return plain(pa.schema(self._table.schema().to_arrow()))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -111,13 +110,10 @@ class RowSource:
 
     @property
     def identity(self) -> str:
-        return self._table[2]
+        return str(self._table.metadata().id)
 
     def version(self) -> int:
-        table = open_snapshot(self.settings, self.path)
-        if table is None:
-            raise VersionGoneError(f"there is no table {self.path} in the lake")
-        return int(table.version())
+        return int(self._table.version())
 
     def changed(self, span: Span, columns: Sequence[str], limit: int) -> pa.Table:
         wanted = list(dict.fromkeys([*self.key, *columns, DELETED]))

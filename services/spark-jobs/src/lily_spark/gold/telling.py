@@ -30,8 +30,8 @@ class Telling:
         TABLE_DRIFT.labels(path).inc(int(done.get("drift", 0)))
         self._tell(tenant, table, "succeeded", done | {"examples": done.get("examples", [])[:_SHOWN]})
 
-    def failed(self, tenant: str, table: str, why: Exception) -> None:
-        TABLE_REFRESHES.labels(f"{tenant}/{table}", "unknown", "failed").inc()
+    def failed(self, tenant: str, table: str, path: str, why: Exception) -> None:
+        TABLE_REFRESHES.labels(path, "unknown", "failed").inc()
         self._tell(tenant, table, "failed", {"error": f"{type(why).__name__}: {str(why)[:1000]}"})
 
     def close(self) -> None:

@@ -34,10 +34,11 @@ _GROUP = "gold"
 
 @dataclass
 class _Kept:
-    """One table: its refresher, and when it was last refreshed, by `time.monotonic`."""
+    """One table: its refresher, when it was last refreshed (by `time.monotonic`), and what hindered that."""
 
     refresher: Refresher
     last: float | None = None
+    hindered: str = ""
 
 
 class GoldWorker:
@@ -119,37 +120,39 @@ class GoldWorker:
             for name, declaration in declared.items():
                 kept = self._tables.get(name)
                 if kept is None or kept.refresher.spec != declaration.declaration:
-                    self._tables[name] = _Kept(self._refresher(declaration))
+                    self._tables[name] = self._kept(declaration)
 
-    def _refresher(self, declaration: Declaration) -> Refresher:
-        return Refresher(self._spark, self._settings, declaration.tenant, declaration.declaration)
+    def _kept(self, declaration: Declaration) -> _Kept:
+        """The built-in tables wait their interval: the start of the job is for the streams."""
+        refresher = Refresher(self._spark, self._settings, declaration.tenant, declaration.declaration)
+        return _Kept(refresher, time.monotonic() if declaration.tenant == EVERYONE else None)
 
     def _scheduled(self, kept: _Kept) -> None:
+        refresher = kept.refresher
         try:
             with self._lock:
-                full = kept.refresher.due_full()
-                self._do(kept, lambda: kept.refresher.refresh(full=full))
-                self._compact(kept.refresher.target)
+                self._do(kept, refresher.refresh)
+                self._compact(refresher.target)
+            kept.hindered = ""
         except Exception as failed:
-            if not self._stopping.is_set():
-                log.warning(
-                    "incremental table not refreshed",
-                    table=kept.refresher.target.path,
-                    error=f"{type(failed).__name__}: {str(failed)[:500]}",
-                )
+            hindered = f"{type(failed).__name__}: {str(failed)[:500]}"
+            if not self._stopping.is_set() and hindered != kept.hindered:
+                log.warning("incremental table not refreshed", table=refresher.target.path, error=hindered)
+            kept.hindered = hindered
 
     def _do(self, kept: _Kept, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Do it and tell how it went."""
         refresher = kept.refresher
+        named = (refresher.tenant, refresher.spec.name, refresher.target.path)
         try:
             done = work()
         except Exception as failed:
             if not self._stopping.is_set():
-                self._telling.failed(refresher.tenant, refresher.spec.name, failed)
+                self._telling.failed(*named, failed)
             raise
         finally:
             kept.last = time.monotonic()
-        self._telling.succeeded(refresher.tenant, refresher.spec.name, refresher.target.path, done)
+        self._telling.succeeded(*named, done)
         return done
 
     def _compact(self, target: Target) -> None:
@@ -180,6 +183,8 @@ class GoldWorker:
             return _for(tenant, name, question(self._found(tenant, name).refresher))
 
     def _drop(self, tenant: str, name: str) -> dict[str, Any]:
+        if name in builtin():
+            raise LookupError(f"{name} is a built-in table")
         with self._lock:
             self._tables.pop(f"{tenant}|{name}", None)
             Target(self._spark, self._settings, table_path(tenant, name)).drop()
