@@ -12,8 +12,10 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lily_common.logs import get_logger
 from lily_common.metrics import STREAM_BATCH_SECONDS, STREAM_LAG, STREAM_ROWS
 
+log = get_logger(__name__)
 #: Spark's progress report, decoded: batchId, numInputRows, durationMs, sources, …
 Report = dict[str, Any]
 Observer = Callable[[str, Report], None]
@@ -56,6 +58,7 @@ def _record(name: str, report: Report) -> None:
     STREAM_ROWS.labels(name).inc(report["numInputRows"])
     STREAM_LAG.labels(name).set(sum(_behind(source) for source in report["sources"]))
     if report["numInputRows"]:
+        log.debug("batch", query=name, rows=report["numInputRows"], milliseconds=report["durationMs"])
         STREAM_BATCH_SECONDS.labels(name).observe(report["batchDuration"] / 1000)
 
 
