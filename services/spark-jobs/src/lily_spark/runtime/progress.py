@@ -58,7 +58,7 @@ def _record(name: str, report: Report) -> None:
     STREAM_ROWS.labels(name).inc(report["numInputRows"])
     STREAM_LAG.labels(name).set(sum(_behind(source) for source in report["sources"]))
     if report["numInputRows"]:
-        log.debug("batch", query=name, rows=report["numInputRows"], milliseconds=report["durationMs"])
+        log.debug("batch", query=name, rows=report["numInputRows"], milliseconds=report.get("durationMs"))
         STREAM_BATCH_SECONDS.labels(name).observe(report["batchDuration"] / 1000)
 
 
