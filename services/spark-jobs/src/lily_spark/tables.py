@@ -139,6 +139,11 @@ def storage_options(settings: Settings) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": settings.s3_secret_key.get_secret_value(),
         "AWS_REGION": "us-east-1",
         "aws_conditional_put": "etag",
+        # A store that was away for a moment is asked again by whoever was at work, not for minutes by the client.
+        "connect_timeout": "3s",
+        "timeout": "30s",
+        "max_retries": "6",
+        "retry_timeout": "15s",
     }
 
 
