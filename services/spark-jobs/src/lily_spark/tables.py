@@ -142,7 +142,7 @@ def storage_options(settings: Settings) -> dict[str, str]:
         # A store that was away for a moment is asked again by whoever was at work, not for minutes by the client.
         "connect_timeout": "3s",
         "timeout": "30s",
-        "max_retries": "6",
+        "max_retries": "10",
         "retry_timeout": "15s",
     }
 
