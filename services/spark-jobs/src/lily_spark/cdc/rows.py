@@ -12,6 +12,7 @@ from lily_spark.cdc.connect import ConnectType
 from lily_spark.cdc.evolution import ddl
 from lily_spark.cdc.shape import Column, Shape, event_raw, unavailable
 from lily_spark.cdc.tables import literal, quoted
+from lily_spark.transforms.text import text
 
 PLACE = ("topic", "partition", "offset")
 PROBLEM = "__problem"
@@ -26,9 +27,7 @@ def envelopes(messages: DataFrame) -> DataFrame:
     A message without value is Kafka's tombstone after a delete, which says nothing that the delete did not: it goes.
     `shape` is the same for messages with the same two schemas.
     """
-    parts = (
-        F.from_json(F.col(name).cast("string"), _PARTS, _OPTIONS).alias(name) for name in ("key", "value")
-    )
+    parts = (F.from_json(text(F.col(name)), _PARTS, _OPTIONS).alias(name) for name in ("key", "value"))
     read = messages.where("value IS NOT NULL").select(*PLACE, F.col("timestamp").alias("time"), *parts)
     return read.selectExpr(
         *PLACE,
