@@ -97,6 +97,8 @@ def test_what_cannot_be_read_goes_to_the_dead_letters(
     servers: Stack, lake: JobProcess, changes: Changes
 ) -> None:
     start = servers.log.ends(DLQ_CHANGES_TOPIC)
+    restarts = lake.metric("lily_stream_restarts_total")
+    mirrored = lake.metric("lily_stream_rows_total", query="mirror-priority")
     for value in (b"no json", b'{"id": "x"}', b"\xff\xfe\x00", None):
         changes.send_raw(PRIORITY_TOPIC, value, b"key of " + changes.tenant.encode())
     changes.send(tag("fine", "pg://db/dlq", "PII"))
@@ -110,6 +112,11 @@ def test_what_cannot_be_read_goes_to_the_dead_letters(
         b"tenantid is missing",
     ]
     assert b"no json" in {letter.value() for letter in letters}
+    until(
+        lambda: lake.metric("lily_stream_rows_total", query="mirror-priority") >= mirrored + 5,
+        "the mirror to have read them too",
+    )
+    assert lake.metric("lily_stream_restarts_total") == restarts
 
 
 def test_kill_9_at_any_moment_loses_and_doubles_nothing(

@@ -82,6 +82,13 @@ def test_what_is_wrong_with_an_event_is_named(spark: SparkSession) -> None:
     assert [row["problem"] for row in rows] == [problem for _, problem in cases]
 
 
+def test_bytes_that_are_no_utf8_are_replaced_in_an_event(spark: SparkSession) -> None:
+    value = orjson.dumps(accepted(data=TAG | {"note": "@"})).replace(b"@", b"\xff")
+    (row,) = parsed(spark, value)
+    assert row["problem"] is None
+    assert orjson.loads(row["event"])["data"]["note"] == orjson.loads(row["data"])["note"] == "\ufffd"
+
+
 def test_one_bad_message_costs_no_good_one(spark: SparkSession) -> None:
     rows = parsed(spark, b"bad", orjson.dumps(accepted()), None)
     assert [row["problem"] is None for row in rows] == [False, True, False]

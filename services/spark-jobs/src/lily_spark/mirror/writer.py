@@ -17,6 +17,7 @@ from lily_spark.mirror.policy import PolicyReader
 from lily_spark.mirror.settings import MirrorConfig
 from lily_spark.mirror.store import ensure_indexes, open_mirror
 from lily_spark.mirror.task import mirror_partition
+from lily_spark.transforms.text import text
 
 log = get_logger(__name__)
 QUERY = "mirror"
@@ -57,7 +58,7 @@ def _policies(bootstrap: str) -> PolicyReader:
 
 def _run(df: DataFrame, config: MirrorConfig) -> Counts:
     position = F.concat_ws("/", F.col("topic"), F.col("partition"), F.col("offset"))
-    texts = (F.col(name).cast("string") for name in ("key", "value"))
+    texts = (text(F.col(name)).alias(name) for name in ("key", "value"))
     messages = df.select(*texts, position.alias("position"))
     tasks = spark_settings().mirror_tasks
     if tasks:

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lily_common import events as ev
+from lily_spark.transforms.text import text
 
 #: Longest text that may become a partition value or a key; the API's own limit is lower.
 _ENVELOPE = (
@@ -32,7 +33,7 @@ def parse(messages: DataFrame) -> DataFrame:
     Columns: those of bronze.events, `data` (the payload's JSON text) and, for messages that cannot be processed,
     `problem` (the reason), `key` and `raw` (the message as it was); their `id` is the message's place in Kafka.
     """
-    text = F.col("value").cast("string")
+    event = text(F.col("value"))
     options = {"columnNameOfCorruptRecord": "_corrupt_record"}
     read = messages.select(
         "key",
@@ -41,8 +42,8 @@ def parse(messages: DataFrame) -> DataFrame:
         "partition",
         "offset",
         F.col("timestamp").alias("kafka_time"),
-        text.alias("event"),
-        F.from_json(text, _ENVELOPE, options).alias("e"),
+        event.alias("event"),
+        F.from_json(event, _ENVELOPE, options).alias("e"),
     )
     judged = read.withColumns(
         {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lily_spark.transforms.text import text
+
 
 def raw_rows(messages: DataFrame) -> DataFrame:
     """(request_id, tenant, date, received_time, path, headers, body) of Kafka rows read with their headers.
@@ -13,7 +15,7 @@ def raw_rows(messages: DataFrame) -> DataFrame:
     """
     received = F.coalesce(_header("received_time").try_cast("timestamp"), F.col("timestamp"))
     return messages.select(
-        F.col("key").cast("string").alias("request_id"),
+        text(F.col("key")).alias("request_id"),
         F.coalesce(_header("tenant"), F.lit("")).alias("tenant"),
         F.to_date(received).alias("date"),
         received.alias("received_time"),
@@ -26,4 +28,4 @@ def raw_rows(messages: DataFrame) -> DataFrame:
 def _header(name: str) -> Column:
     """The text of the first message header of that name; null when there is none."""
     named = F.filter("headers", lambda header: header["key"] == F.lit(name))
-    return F.try_element_at(named, F.lit(1))["value"].cast("string")
+    return text(F.try_element_at(named, F.lit(1))["value"])
