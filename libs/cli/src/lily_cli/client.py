@@ -106,7 +106,7 @@ class LilyClient:
             yield from items if left is None else items[:left]
             left = None if left is None else left - len(items)
             wanted["cursor"] = page.get("next_cursor")
-            if not wanted["cursor"] or not items:
+            if not wanted["cursor"]:
                 return
 
     def send_events(self, events: Sequence[Json]) -> Json:

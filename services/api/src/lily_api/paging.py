@@ -16,7 +16,7 @@ Limit = Annotated[int, Query(ge=1, le=500, description="Items per page")]
 Cursor = Annotated[str | None, Query(max_length=4096, description="`next_cursor` of the page before")]
 
 
-def encode(*key: str | int) -> str:
+def encode(*key: str | float | bool | None) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(key)).decode().rstrip("=")
 
 
@@ -24,10 +24,7 @@ def decode(cursor: str | None, *kinds: type[str] | type[int]) -> tuple[Any, ...]
     """The sort key in `cursor`, of exactly these kinds; None without a cursor. Raises InvalidInputError."""
     if not cursor:
         return None
-    try:
-        key = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (binascii.Error, ValueError):
-        key = None
+    key = _loaded(cursor)
     fits = (
         isinstance(key, list)
         and len(key) == len(kinds)
@@ -38,6 +35,16 @@ def decode(cursor: str | None, *kinds: type[str] | type[int]) -> tuple[Any, ...]
     if not fits:
         raise _not_a_cursor()
     return tuple(key)
+
+
+def decode_values(cursor: str | None) -> list[Any] | None:
+    """Plain values in `cursor`, whose number and types the caller checks. Raises InvalidInputError."""
+    if not cursor:
+        return None
+    key = _loaded(cursor)
+    if not isinstance(key, list) or not all(isinstance(part, str | int | float | None) for part in key):
+        raise _not_a_cursor()
+    return key
 
 
 def encode_time_id(at: datetime, identifier: str) -> str:
@@ -56,6 +63,13 @@ def decode_time_id(cursor: str | None) -> tuple[datetime, str] | None:
     if at.tzinfo is None:
         raise _not_a_cursor()
     return at, key[1]
+
+
+def _loaded(cursor: str) -> Any:
+    try:
+        return orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError):
+        return None
 
 
 def _not_a_cursor() -> InvalidInputError:

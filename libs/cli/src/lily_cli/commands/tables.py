@@ -14,7 +14,7 @@ from lily_cli.durations import parse_duration
 from lily_cli.errors import CliError, UsageError
 from lily_cli.output import Column, JsonFlag, err, out, print_fields, print_json, print_rows, say, table
 
-app = group("Incremental tables: apply, list, show, plan, refresh, check, explain, delete.")
+app = group("Incremental tables: apply, list, show, rows, plan, refresh, check, explain, delete.")
 _OVER: Final = ("succeeded", "failed")
 _POLL_SECONDS = 0.3
 _NAME = r"name:"
@@ -68,6 +68,27 @@ def show(ctx: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> N
     """Show a table's declaration and its last refresh."""
     with connect(ctx) as client:
         print_fields(client.get(f"/v1/tables/{path_segment(name)}"), as_json=as_json)
+
+
+@app.command(
+    epilog=examples(
+        "lily tables rows bills_extended --limit 20",
+        "lily tables rows bills_extended --as-of 2026-01-15T18:00:00Z --json",
+    )
+)
+def rows(
+    ctx: typer.Context,
+    name: NameArgument,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = 100,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="Time (RFC 3339): as it stood then.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a table's rows in the order of its key, now or as they stood at a time."""
+    with connect(ctx) as client:
+        path = f"/v1/tables/{path_segment(name)}/rows"
+        found = list(client.pages(path, {"as_of": as_of}, limit=limit))
+    columns: list[Column] = [(column, column) for column in (found[0] if found else {})]
+    print_rows(found, columns, as_json=as_json, empty="no rows")
 
 
 @app.command(epilog=examples("lily tables plan bills_extended"))

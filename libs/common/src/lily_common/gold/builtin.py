@@ -11,6 +11,9 @@ from lily_common.gold.spec import TableSpec
 
 #: Stands for the tenant where all tenants are meant. No tenant can be called so.
 EVERYONE = "*"
+GOLD = "gold"
+#: Holds the built-in tables. No tenant can be called so.
+BUILTIN_FOLDER = "every_tenant"
 
 _ASSETS = {
     column: f"assets.{column}"
@@ -76,3 +79,8 @@ _DECLARATIONS = (
 def builtin() -> dict[str, TableSpec]:
     """The built-in tables by name."""
     return {spec.name: spec for spec in map(TableSpec.model_validate, _DECLARATIONS)}
+
+
+def table_path(tenant: str, name: str) -> str:
+    """The incremental table's place in the lake."""
+    return f"{GOLD}/{BUILTIN_FOLDER if tenant == EVERYONE else tenant}/{name}"

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from lily_api.lake.tables import EVENTS, PAST, Tables, literal
+from lily_api.lake.tables import EVENTS, PAST, Tables, literal, past_not_kept
 from lily_common.envelope import rfc3339
-from lily_common.errors import FieldError, InvalidInputError
 
 #: Transaction application of bronze.events whose version is the first date kept, in days since 1970.
 KEPT_FROM = "lily/events/kept-from"
@@ -26,8 +25,7 @@ def kept(tables: Tables, at: datetime) -> bool:
         return False
     first = _EPOCH + timedelta(days=days)
     if at.astimezone(UTC).date() < first:
-        reason = f"is before {first.isoformat()}: older events are no longer kept"
-        raise InvalidInputError(f"as_of {reason}", [FieldError("query.as_of", reason)], code="past-not-kept")
+        raise past_not_kept(f"is before {first.isoformat()}: older events are no longer kept")
     return True
 
 

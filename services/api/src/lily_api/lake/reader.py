@@ -15,6 +15,7 @@ import orjson
 from lily_api.lake.commits import CommitReader
 from lily_api.lake.edges import EdgeReader
 from lily_api.lake.past import left
+from lily_api.lake.rows import RowReader
 from lily_api.lake.tables import ASSETS, EVENTS, Tables, literal
 from lily_api.services import Services
 from lily_common.envelope import rfc3339
@@ -138,4 +139,5 @@ async def running(services: Services) -> AsyncIterator[None]:
     services.put(LakeReader(tables))
     services.put(CommitReader(tables))
     services.put(EdgeReader(tables))
+    services.put(RowReader(tables))
     yield

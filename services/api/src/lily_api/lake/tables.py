@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lily_common.config import Settings
-from lily_common.errors import UnavailableError
+from lily_common.errors import FieldError, InvalidInputError, UnavailableError
 from lily_common.logs import get_logger
 
 log = get_logger(__name__)
@@ -42,6 +44,11 @@ def storage_options(settings: Settings) -> dict[str, str]:
 def literal(text: str) -> str:
     """A SQL string literal. In the scan's dialect only the quote is special; control characters stay out of it."""
     return "'" + re.sub(r"[\x00-\x1f]", "", text).replace("'", "''") + "'"
+
+
+def past_not_kept(reason: str) -> InvalidInputError:
+    """What was asked of the past is not there any more."""
+    return InvalidInputError(f"as_of {reason}", [FieldError("query.as_of", reason)], code="past-not-kept")
 
 
 class Tables:
@@ -88,6 +95,30 @@ class Tables:
         except (DeltaError, OSError) as failed:
             raise self._unavailable(table, failed) from failed
 
+    @contextmanager
+    def snapshot(self, table: str, at: datetime | None = None) -> Iterator[DeltaTable | None]:
+        """A table of the caller's own to query: as it is, or as it was at that time; None when there is none.
+
+        What fails inside is told as the lake not answering, and, of a past time, as the past not kept: its files go
+        with VACUUM, its versions with the clean-up of the log.
+        """
+        try:
+            try:
+                opened = DeltaTable(self._uri(table), storage_options=self._options)
+            except TableNotFoundError:
+                yield None
+                return
+            if at is not None:
+                opened.load_as_version(at)
+            yield opened
+        except InvalidInputError:
+            raise
+        except Exception as failed:
+            gone = isinstance(failed, FileNotFoundError) or "not found" in str(failed).lower()
+            if at is not None and gone:
+                raise past_not_kept("is longer ago than the table's files are kept") from failed
+            raise self._unavailable(table, failed) from failed
+
     def _unavailable(self, table: str, failed: Exception) -> UnavailableError:
         with self._lock:
             self._open.pop(table, None)
@@ -99,10 +130,12 @@ class Tables:
         if held is not None:
             held.update_incremental()
             return held
-        uri = re.sub(r"^s3an?://|^s3n://", "s3://", self._settings.lake_table(table))
         try:
-            opened = DeltaTable(uri, storage_options=self._options)
+            opened = DeltaTable(self._uri(table), storage_options=self._options)
         except TableNotFoundError:
             return None
         self._open[table] = opened
         return opened
+
+    def _uri(self, table: str) -> str:
+        return re.sub(r"^s3an?://|^s3n://", "s3://", self._settings.lake_table(table))

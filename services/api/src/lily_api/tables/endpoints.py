@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from lily_api import paging
 from lily_api.auth.permissions import TablesRead, TablesWrite
 from lily_api.bodies import read_body
+from lily_api.lake.moments import AsOf, moment
 from lily_api.schemas import Page
 from lily_api.services import ServicesDep
 from lily_api.tables import service
@@ -47,6 +50,25 @@ async def list_tables(
 async def get_table(principal: TablesRead, lily: ServicesDep, table: TableName) -> TableView:
     """With the figures of its last refresh."""
     return await service.get(lily, principal.tenant, table)
+
+
+@router.get("/{table}/rows", summary="Read an incremental table's rows")
+async def get_rows(
+    principal: TablesRead,
+    lily: ServicesDep,
+    table: TableName,
+    limit: paging.Limit = 100,
+    cursor: paging.Cursor = None,
+    as_of: AsOf = None,
+) -> Page[dict[str, Any]]:
+    """In the order of the key. Decimals are text, bytes base64. A page may be shorter than `limit` and yet have a
+    next one. With `as_of` as the table stood then, as long as its files are kept."""
+    after = paging.decode_values(cursor)
+    at = moment(as_of) if as_of is not None else None
+    page = await service.rows(lily, principal.tenant, table, after, limit, at)
+    return Page[dict[str, Any]](
+        items=page.rows, next_cursor=paging.encode(*page.after) if page.after else None
+    )
 
 
 @router.delete("/{table}", status_code=204, summary="Delete an incremental table")

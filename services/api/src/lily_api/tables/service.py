@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import orjson
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -10,13 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from lily_api import audit
 from lily_api.auth.principal import Principal
 from lily_api.commands import service as commands
+from lily_api.lake.rows import RowPage, RowReader
 from lily_api.services import Services
 from lily_api.tables import repository
 from lily_api.tables.models import GoldTable, TableRefresh
 from lily_api.tables.schemas import RefreshView, TableView
 from lily_common.errors import ConflictError, ForbiddenError, NotFoundError
 from lily_common.events import TABLES_TOPIC
-from lily_common.gold.builtin import EVERYONE, builtin
+from lily_common.gold.builtin import EVERYONE, builtin, table_path
 from lily_common.gold.spec import TableSpec
 from lily_common.kafka import Record
 
@@ -88,6 +91,22 @@ async def get(services: Services, tenant: str, name: str) -> TableView:
     if row is None or row.status == repository.DELETED:
         raise _unknown(name)
     return _view(row, refresh)
+
+
+async def rows(
+    services: Services,
+    tenant: str,
+    name: str,
+    after: Sequence[Any] | None,
+    limit: int,
+    at: datetime | None,
+) -> RowPage:
+    """Rows after that key, now or at a time; none while the table is not built. Raises NotFoundError."""
+    await get(services, tenant, name)
+    path = table_path(EVERYONE if name in builtin() else tenant, name)
+    only = {"tenant": tenant} if name in builtin() else {}
+    page = await services.get(RowReader).page(path, only, after=after, limit=limit, at=at)
+    return page or RowPage([], None)
 
 
 async def list_page(

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from lily_common.erasing.stoplist import Entry, Matcher
 from lily_common.events import COMMAND_RESULTS_TOPIC
+from lily_common.gold.builtin import BUILTIN_FOLDER
 from lily_common.kafka import producer_config
 from lily_common.logs import get_logger
 from lily_spark.config import SparkSettings
@@ -29,7 +30,6 @@ from lily_spark.erasing.dead_letters import TOPICS, DeadLetterTopics
 from lily_spark.erasing.delta import OWN_FOLDERS, ErasableTable, live
 from lily_spark.erasing.files import LakeFiles
 from lily_spark.erasing.gate import feed
-from lily_spark.gold.plan import BUILTIN_FOLDER
 from lily_spark.mirror.store import open_mirror
 from lily_spark.mirror.writer import current_config
 from lily_spark.tables import EVENTS, RAW

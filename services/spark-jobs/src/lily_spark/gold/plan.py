@@ -8,7 +8,7 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from lily_common.gold.builtin import EVERYONE
+from lily_common.gold.builtin import EVERYONE, table_path
 from lily_common.gold.spec import Dimension, Side, TableSpec
 from lily_common.gold.sql import ColumnRef, parse
 from lily_spark.cdc.topics import FOLDER, Capture
@@ -17,18 +17,9 @@ from lily_spark.gold.expressions import check_all
 from lily_spark.gold.silver import AssetSource, EdgeSource
 from lily_spark.gold.sources import RowSource, Source
 
-GOLD = "gold"
-#: Holds the built-in tables. No tenant can be called so.
-BUILTIN_FOLDER = "every_tenant"
-
 
 class PlanError(ValueError):
     """The declaration does not fit its sources; the message names the field."""
-
-
-def table_path(tenant: str, name: str) -> str:
-    """The incremental table's place in the lake."""
-    return f"{GOLD}/{BUILTIN_FOLDER if tenant == EVERYONE else tenant}/{name}"
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from lily_common.gold.builtin import table_path
 from lily_common.gold.spec import TableSpec
 from lily_common.logs import get_logger
 from lily_spark.config import SparkSettings
 from lily_spark.gold.drift import Drift, examples
 from lily_spark.gold.keys import Touched, touched
 from lily_spark.gold.merging import OP, REMOVE, UPSERT
-from lily_spark.gold.plan import Plan, resolve, table_path
+from lily_spark.gold.plan import Plan, resolve
 from lily_spark.gold.rows import Rows
 from lily_spark.gold.snapshots import Span, TooManyChangesError, VersionGoneError, is_gone, version_at
 from lily_spark.gold.target import State, Target

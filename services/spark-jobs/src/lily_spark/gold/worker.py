@@ -15,12 +15,11 @@ from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
 
 from lily_common.errors import UnavailableError
-from lily_common.gold.builtin import EVERYONE, builtin
+from lily_common.gold.builtin import EVERYONE, builtin, table_path
 from lily_common.logs import get_logger
 from lily_spark.config import SparkSettings
 from lily_spark.gold import advice
 from lily_spark.gold.declarations import Declaration, Declarations
-from lily_spark.gold.plan import table_path
 from lily_spark.gold.refresh import Refresher
 from lily_spark.gold.target import Target
 from lily_spark.gold.telling import Telling
