@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.databases import Database, Sources, new_database, with_connect
 from tests.support.receiver import ReceiverProcess
 from tests.support.stack import Stack, running_stack
 from tests.support.tenant import Tenant
@@ -42,6 +43,27 @@ def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReceiverProce
     """A webhook receiver in its own process."""
     with ReceiverProcess(tmp_path_factory.mktemp("receiver") / "arrivals") as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def worker(stack: Stack) -> Stack:
+    """The stack with Kafka Connect in it, which does not start by itself."""
+    return with_connect(stack)
+
+
+@pytest.fixture
+def sources(worker: Stack) -> Iterator[Sources]:
+    """Those of a new tenant; removed afterwards."""
+    made = Sources(worker, worker.new_tenant())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def database(worker: Stack, sources: Sources) -> Iterator[Database]:
+    """A PostgreSQL database that `sources` may read; gone afterwards."""
+    with new_database(worker, sources) as made:
+        yield made
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,7 @@ import signal
 import psutil
 import pytest
 from tests.integration.connect.changes import wait_for
-from tests.integration.connect.conftest import Database, Sources
+from tests.support.databases import Database, Sources
 from tests.support.poll import until
 from tests.support.stack import Stack
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 from tests.integration.connect.changes import wait_for
-from tests.integration.connect.conftest import Sources
+from tests.support.databases import Sources
 from tests.support.stack import Stack
 
 from lily_local.environment import REPLICA_SET

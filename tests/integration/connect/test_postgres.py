@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.integration.connect.changes import Change, wait_for
-from tests.integration.connect.conftest import Database, Sources
+from tests.support.databases import Database, Sources
 from tests.support.poll import until
 from tests.support.stack import Stack
 

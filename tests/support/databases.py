@@ -1,27 +1,26 @@
-"""Change data capture needs Connect beside the stack, which does not start it by itself, and databases to read."""
+"""Databases that change data is captured from, and a tenant's sources on Kafka Connect."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import psycopg
-import pytest
 from psycopg import sql
+
+from lily_local import control
+from lily_local.components.registry import select
 from tests.support.poll import until
 from tests.support.stack import Stack
 from tests.support.tenant import Tenant
 
-from lily_local import control
-from lily_local.components.registry import select
 
-
-@pytest.fixture(scope="session")
-def worker(stack: Stack) -> Stack:
-    """The stack with Kafka Connect in it."""
+def with_connect(stack: Stack) -> Stack:
+    """The stack with Kafka Connect in it, ready."""
     names = [component.name for component in select(["connect"])]
     started = control.start(stack.config, ["connect"])
     control.wait(started.config, names, lambda _: None)
@@ -128,21 +127,13 @@ class Sources:
             self.delete(self._made.pop())
 
 
-@pytest.fixture
-def sources(worker: Stack) -> Iterator[Sources]:
-    """Those of a new tenant; removed afterwards."""
-    made = Sources(worker, worker.new_tenant())
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def database(worker: Stack, sources: Sources) -> Iterator[Database]:
-    """Gone afterwards, with what reads it."""
+@contextmanager
+def new_database(stack: Stack, sources: Sources) -> Iterator[Database]:
+    """A database for these sources; gone afterwards, with what reads it."""
     tail = secrets.token_hex(4)
-    uri = worker.environment["POSTGRES_URI"]
+    uri = stack.environment["POSTGRES_URI"]
     made = Database(
-        f"shop_{tail}", f"reader_{tail}", secrets.token_urlsafe(16), worker.config.port("postgres"), uri
+        f"shop_{tail}", f"reader_{tail}", secrets.token_urlsafe(16), stack.config.port("postgres"), uri
     )
     name, user = sql.Identifier(made.name), sql.Identifier(made.user)
     password = sql.Literal(made.password)
