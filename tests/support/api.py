@@ -59,6 +59,7 @@ def api_settings(postgres_uri: str, **overrides: Any) -> Settings:
         "POSTGRES_URI": postgres_uri,
         "KAFKA_BOOTSTRAP": "127.0.0.1:1",
         "MONGO_URI": "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200",
+        "LAKE_URI": "/nowhere/lily-lake",  # a lake without tables
         "LILY_ADMIN_KEY": ADMIN_KEY,
         "LILY_URL": "http://lily.test",
         "LILY_DEV_SIGNING_KEY": True,
