@@ -17,14 +17,14 @@ from pathlib import Path
 from lily_local import jars
 from lily_spark import session
 from lily_spark.config import SparkSettings
-from tests.bench import lake_archive, lake_commits, lake_upsert, plans
+from tests.bench import lake_archive, lake_commits, lake_refresh, lake_upsert, plans
 from tests.bench.latency import store_row
 from tests.bench.result import Row, percentiles, publish
 from tests.bench.run import Observed, Runner
 from tests.support.spark import end
 from tests.support.stack import Stack, running_stack
 
-CASES = ("upsert", "commits", "archive", "freshness")
+CASES = ("upsert", "refresh", "commits", "archive", "freshness")
 
 
 def freshness(stack: Stack, folder: Path, seconds: float) -> Row:
@@ -57,6 +57,7 @@ def on_spark(stack: Stack, wanted: set[str], scale: float) -> Iterator[Row]:
                 batches=max(10, int(50 * min(1, scale * 4))),
                 every=10,
             ),
+            "refresh": lambda: _refreshes(settings, spark, scale),
             "commits": lambda: lake_commits.rows(settings, spark, int(10_000 * scale), int(100 * scale)),
             "archive": lambda: lake_archive.rows(settings, int(1_000_000 * scale)),
         }
@@ -65,6 +66,11 @@ def on_spark(stack: Stack, wanted: set[str], scale: float) -> Iterator[Row]:
                 yield from case()
     finally:
         end(spark)
+
+
+def _refreshes(settings: SparkSettings, spark: SparkSession, scale: float) -> Iterator[Row]:
+    yield from lake_refresh.rows(settings, spark, int(1_000_000 * scale), "refresh-1m")
+    yield from lake_refresh.rows(settings, spark, int(10_000_000 * scale), "refresh-10m")
 
 
 def main() -> int:
@@ -77,7 +83,9 @@ def main() -> int:
     rows: list[Row] = []
     if wanted - {"freshness"}:
         with running_stack("s3") as stack:
-            rows += on_spark(stack, wanted, arguments.scale)
+            for row in on_spark(stack, wanted, arguments.scale):
+                print(row.case, row.ours, row.peer, row.ratio, flush=True)
+                rows.append(row)
     if "freshness" in wanted:
         with tempfile.TemporaryDirectory() as folder, running_stack() as stack:
             rows.append(freshness(stack, Path(folder), arguments.seconds))
