@@ -16,6 +16,16 @@ from tests.support.tenant import Tenant
 _STACK = pytest.StashKey[Stack]()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The whole stack starts once and stays: who does without it goes first, and who adds Connect to it last."""
+
+    def needs(item: pytest.Item) -> int:
+        names = getattr(item, "fixturenames", ())
+        return ("stack" in names) + ("worker" in names)
+
+    items.sort(key=needs)
+
+
 @pytest.fixture(scope="session")
 def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
     """Everything up and ready. Compaction runs all the time, so that every test races with it."""

@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from lily_local import jars
 from lily_spark import session
 from lily_spark.config import SparkSettings
