@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.support.tenant import Tenant, event
 from tests.support.traces import lake, traces
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+_SHORT = {"retention.ms": "1000", "segment.ms": "1000", "file.delete.delay.ms": "1000"}
 _SCHEMA = "postgres://shop-db:5432/shop/public"
 _COLUMNS = ["id", "source", "type", "subject", "version", "event", "accepted_time", "commit"]
 
@@ -78,18 +81,27 @@ def _touched(tenant: Tenant, erasure: str, store: str) -> bool:
     return store in tenant.get(f"/v1/erasures/{erasure}")["removed"]
 
 
-def _shorten(stack: Stack, tenant: Tenant) -> None:
-    """Topics that forget within seconds."""
+@contextmanager
+def _forgetful(stack: Stack) -> Iterator[None]:
+    """Topics that forget within seconds; afterwards as they were, for whoever uses the stack next."""
     admin = AdminClient({"bootstrap.servers": stack.environment["KAFKA_BOOTSTRAP"]})
-    for topic in admin.list_topics(timeout=15).topics:
-        if topic.startswith("__") or topic in (
-            "lily.erasures",
-            "lily.tenants",
-            "lily.tables",
-            "lily.cdc-sources",
-        ):
-            continue
-        values = {"retention.ms": "1000", "segment.ms": "1000", "file.delete.delay.ms": "1000"}
+    compacted = ("lily.erasures", "lily.tenants", "lily.tables", "lily.cdc-sources")
+    named = admin.list_topics(timeout=15).topics
+    topics = [topic for topic in named if not topic.startswith("__") and topic not in compacted]
+    wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    before = {
+        asked.name: {name: str(held.result(15)[name].value) for name in _SHORT}
+        for asked, held in admin.describe_configs(wanted).items()
+    }
+    try:
+        _configure(admin, dict.fromkeys(topics, _SHORT))
+        yield
+    finally:
+        _configure(admin, before)
+
+
+def _configure(admin: AdminClient, topics: Mapping[str, Mapping[str, str]]) -> None:
+    for topic, values in topics.items():
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
             for name, value in values.items()
@@ -126,22 +138,22 @@ def test_a_marker_is_in_every_store_and_then_in_none(stack: Stack, receiver: Rec
     others = _others(stack, tenant)
     assert len(others) == 2
 
-    _shorten(stack, tenant)
-    erasure = _erase(tenant, name)
-    late = tenant.client.post(
-        "/v1/events", json=event("classification.attached", {"qualified_name": name, "tag": "X"})
-    )
-    assert (late.status_code, late.json()["type"]) == (422, "urn:lily:problem:erased")
-    until(lambda: _reached(tenant, erasure, "applied"), "the erasure to be applied", deadline=240)
-    left = {place for place in traces(stack, word) if not place.startswith("kafka:")}
-    assert not left, sorted(left)
-    assert not {place for place in traces(stack, word) if "dlq" in place}
-    assert _others(stack, tenant) == others
-    assert tenant.client.get(f"/v1/assets/{name}").status_code == 404
-    assert tenant.get(f"/v1/assets/{_SCHEMA}/orders")["tags"]
+    with _forgetful(stack):
+        erasure = _erase(tenant, name)
+        late = tenant.client.post(
+            "/v1/events", json=event("classification.attached", {"qualified_name": name, "tag": "X"})
+        )
+        assert (late.status_code, late.json()["type"]) == (422, "urn:lily:problem:erased")
+        until(lambda: _reached(tenant, erasure, "applied"), "the erasure to be applied", deadline=240)
+        left = {place for place in traces(stack, word) if not place.startswith("kafka:")}
+        assert not left, sorted(left)
+        assert not {place for place in traces(stack, word) if "dlq" in place}
+        assert _others(stack, tenant) == others
+        assert tenant.client.get(f"/v1/assets/{name}").status_code == 404
+        assert tenant.get(f"/v1/assets/{_SCHEMA}/orders")["tags"]
 
-    until(lambda: _reached(tenant, erasure, "completed"), "the erasure to be completed", deadline=240)
-    assert not traces(stack, word)
+        until(lambda: _reached(tenant, erasure, "completed"), "the erasure to be completed", deadline=240)
+        assert not traces(stack, word)
     report = tenant.get(f"/v1/erasures/{erasure}/report")
     claims = jwt.decode(report["jws"], tenant.get("/.well-known/jwks.json"), algorithms=["RS256"])
     assert claims["erasure"]["status"] == "completed"
