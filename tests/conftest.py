@@ -20,8 +20,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The whole stack starts once and stays: who does without it goes first, and who adds Connect to it last."""
 
     def needs(item: pytest.Item) -> int:
-        names = getattr(item, "fixturenames", ())
-        return ("stack" in names) + ("worker" in names)
+        info = getattr(item, "_fixtureinfo", None)
+        known = info.name2fixturedefs if info else {}
+        # Some have a stack of their own under the same name.
+        return sum(name in known and known[name][-1].baseid == "tests" for name in ("stack", "worker"))
 
     items.sort(key=needs)
 

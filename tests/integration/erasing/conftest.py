@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from tests.support.databases import with_connect
 from tests.support.receiver import ReceiverProcess
 from tests.support.stack import Stack, running_stack
 
@@ -16,13 +17,18 @@ _QUICK = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in _QUICK.items():
             patch.setitem(os.environ, name, value)
         with running_stack() as running:
             yield running
+
+
+@pytest.fixture(scope="package")
+def worker(stack: Stack) -> Stack:
+    return with_connect(stack)
 
 
 @pytest.fixture(scope="module")
