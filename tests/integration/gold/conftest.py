@@ -14,7 +14,7 @@ from lily_spark import session
 from lily_spark.config import SparkSettings
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     settings = SparkSettings.model_validate({"LILY_SPARK_JARS": jars.paths("spark")})
     built = session.build(settings, session.App("gold-test", heap="768m", slots=2, lake=True))

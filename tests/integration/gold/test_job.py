@@ -149,12 +149,13 @@ def test_the_built_in_tables(job: Job, environment: dict[str, str]) -> None:
     base = "postgres://db:5432/shop/public"
 
     def event(kind: str, name: str, **data: Any) -> dict[str, Any]:
+        about = "downstream" if kind.startswith("lineage") else "qualified_name"
         return {
             "specversion": "1.0",
             "id": secrets.token_hex(8),
             "source": "/test",
             "type": f"lily.{kind}",
-            "data": {"qualified_name": f"{base}/{name}", **data},
+            "data": {about: f"{base}/{name}", **data},
         }
 
     changes.send(
@@ -169,7 +170,8 @@ def test_the_built_in_tables(job: Job, environment: dict[str, str]) -> None:
     path = "gold/every_tenant/asset_overview"
 
     def overview() -> dict[str, Any]:
-        job.command(tenant, "refresh_table", table="asset_overview")
+        status, detail = job.command(tenant, "refresh_table", table="asset_overview")
+        assert status == "succeeded", detail
         rows = job.rows(path, "tenant", "qualified_name")
         return {key[1].rsplit("/", 1)[1]: row for key, row in rows.items() if key[0] == tenant}
 

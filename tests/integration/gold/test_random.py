@@ -188,12 +188,12 @@ def _ordered(rows: list[Row], key: list[str]) -> list[Row]:
 
 
 @settings(
-    max_examples=6,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(history=st.lists(steps, min_size=3, max_size=5))
+@given(history=st.lists(steps, min_size=3, max_size=4))
 def test_incremental_is_what_a_full_computation_gives(
     spark: SparkSession, tmp_path_factory: Any, history: list[Step]
 ) -> None:

@@ -28,8 +28,11 @@ _CORE = "aspect|core"
 
 
 def registers_latest(silver: DataFrame) -> DataFrame:
-    """The newest row of each (tenant, subject, register) over both layers (`silver`: all columns of silver.assets)."""
-    return united(silver, KEY, newest, layer="layer")
+    """The newest row of each (tenant, subject, register) over both layers.
+
+    `silver`: rows of silver.assets. Some that were picked out of it and say no layer are folded, all of them.
+    """
+    return united(silver, KEY, newest, layer="layer") if "layer" in silver.columns else newest(silver)
 
 
 def assets_latest(silver: DataFrame) -> DataFrame:
