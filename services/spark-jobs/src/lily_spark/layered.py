@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lily_spark.config import SparkSettings
 from lily_spark.tables import ASSETS, Table
-from lily_spark.transforms.registers import newest, without_buried
+from lily_spark.transforms.registers import is_grave, newest, without_buried
 
 UPDATES, PRIMARY = "updates", "primary"
 
@@ -27,6 +27,7 @@ class Layered:
     `hashed` are the columns whose hash is the bucket: all rows of one key must agree in them. `sort` orders a file.
     `current` takes rows of both layers and returns the one row of each key that holds, without what has had its day;
     it need not return the columns `layer` and `bucket`, which are named here as a table's own columns may be called so.
+    `grave` is the condition for a row of the primary layer on whose account `current` lets rows go, untouched or not.
     Buckets are numbered from `first_bucket` on.
     """
 
@@ -35,13 +36,14 @@ class Layered:
     sort: tuple[str, ...]
     buckets: int
     current: Callable[[DataFrame], DataFrame]
+    grave: Callable[[], Column]
     layer: str = "__layer"
     bucket: str = "__bucket"
     first_bucket: int = 0
 
     def placed(self, rows: DataFrame) -> DataFrame:
         """`rows` as rows of the primary layer: each in the static hash bucket of its key."""
-        columns = [F.col("`" + name.replace("`", "``") + "`") for name in self.hashed]
+        columns = [F.col(_quoted(name)) for name in self.hashed]
         number = (F.pmod(F.xxhash64(*columns), F.lit(self.buckets)) + self.first_bucket).cast("int")
         placed = rows.withColumn(self.layer, F.lit(PRIMARY)).withColumn(self.bucket, number)
         return placed.select(*self.table.columns)
@@ -54,20 +56,33 @@ def united(
     *,
     layer: str = "__layer",
 ) -> DataFrame:
-    """Both layers as one: `fold(rows)`, at the cost of a scan.
-
-    `fold` makes one row of a key's rows, and of one row itself. A key of which only the primary layer knows stands there
-    once, folded; so only the keys in the updates layer need it, and those are few: they are told to every task instead
-    of every row being moved to its key's.
-    """
+    """Both layers as one: `fold(rows)`, at the cost of a scan. `fold` makes of one row of a key that row itself."""
     updates, primary = rows.where(F.col(layer) == UPDATES), rows.where(F.col(layer) == PRIMARY)
-    names = ["`" + name.replace("`", "``") + "`" for name in key]
-    changed = updates.select(*names).distinct()
-    folded = fold(primary.join(changed, list(key), "left_semi").select(*rows.columns).unionByName(updates))
-    untouched = primary.join(changed, list(key), "left_anti")
-    return untouched.select(*("`" + name.replace("`", "``") + "`" for name in folded.columns)).unionByName(
-        folded
-    )
+    return folded(primary, updates, key, updates, fold)
+
+
+def folded(
+    primary: DataFrame,
+    updates: DataFrame,
+    key: Sequence[str],
+    touched: DataFrame,
+    fold: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """`fold` of the rows whose keys are among `touched`, and all other rows of `primary` as they stand there.
+
+    A key of which only the primary layer knows stands there once, folded. The others are few: they are told to every
+    task, instead of every row being moved to its key's.
+    """
+    # A key may come several times: neither join minds. It may be null: a group of a summary table.
+    keys = touched.select(*(F.col(_quoted(name)).alias(f"__key{place}") for place, name in enumerate(key)))
+    same = [F.col(_quoted(name)).eqNullSafe(F.col(f"__key{place}")) for place, name in enumerate(key)]
+    whole = fold(primary.join(keys, same, "left_semi").unionByName(updates))
+    untouched = primary.join(keys, same, "left_anti")
+    return untouched.select(*map(_quoted, whole.columns)).unionByName(whole)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def by_bucket(spark: SparkSession, settings: SparkSettings, layered: Layered) -> Iterator[DataFrame]:
@@ -86,8 +101,11 @@ def by_bucket(spark: SparkSession, settings: SparkSettings, layered: Layered) ->
 def assets(settings: SparkSettings) -> Layered:
     """silver.assets."""
 
+    def before() -> datetime:
+        return datetime.now(UTC) - timedelta(days=settings.tombstone_days)
+
     def current(rows: DataFrame) -> DataFrame:
-        return without_buried(newest(rows), datetime.now(UTC) - timedelta(days=settings.tombstone_days))
+        return without_buried(newest(rows), before())
 
     return Layered(
         ASSETS,
@@ -95,6 +113,7 @@ def assets(settings: SparkSettings) -> Layered:
         sort=("tenant", "subject", "register"),
         buckets=settings.silver_buckets,
         current=current,
+        grave=lambda: is_grave(before()),
         layer="layer",
         bucket="bucket",
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
@@ -70,12 +70,18 @@ def row_table(
         },
     )
 
-    def current(rows: DataFrame) -> DataFrame:
-        grave = datetime.now(UTC) - timedelta(days=tombstone_days)
-        return newest(rows, key).where(~(F.col("__deleted") & (F.col("__time") < F.lit(grave))))
+    def grave() -> Column:
+        before = datetime.now(UTC) - timedelta(days=tombstone_days)
+        return F.col("__deleted") & (F.col("__time") < F.lit(before))
 
     return Layered(
-        table, hashed=tuple(key), sort=tuple(key), buckets=buckets, current=current, first_bucket=buckets
+        table,
+        hashed=tuple(key),
+        sort=tuple(key),
+        buckets=buckets,
+        current=lambda rows: newest(rows, key).where(~grave()),
+        grave=grave,
+        first_bucket=buckets,
     )
 
 
@@ -88,16 +94,17 @@ def newest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """
     left_out = (*key, *_LACKING, *_PLACE)
     fields = [field for field in rows.schema.fields if field.name not in left_out]
-    names = [field.name for field in fields]
     large = [field.name for field in fields if may_lack(field.name, field.dataType)]
+    names = [field.name for field in fields]
+    small = [name for name in names if name not in large]
     known = [
         F.expr(
             f"max_by(struct({quoted(name)} AS value, {_known_version(name)} AS version), {_known_version(name)})"
         ).alias(f"__k{place}")
         for place, name in enumerate(large)
     ]
-    whole = F.expr(f"max_by(struct({', '.join(map(quoted, names))}), __version)").alias("__whole")
-    value = {name: f"__whole.{quoted(name)}" for name in names} | {
+    whole = F.expr(f"max_by(struct({', '.join(map(quoted, small))}), __version)").alias("__whole")
+    value = {name: f"__whole.{quoted(name)}" for name in small} | {
         name: f"__k{place}.value" for place, name in enumerate(large)
     }
     lacking = [f"IF(__k{place} IS NULL, {literal(name)}, NULL)" for place, name in enumerate(large)]

@@ -58,10 +58,14 @@ def without_buried(rows: DataFrame, before: datetime) -> DataFrame:
     Until then a tombstone stays, so that an event that comes late brings nothing back to life.
     """
     whole_asset = Window.partitionBy("tenant", "subject")
-    old = (F.col("register") == DELETED) & (F.col("accepted_time") < F.lit(before))
-    grave = F.max(F.when(old, F.col("version"))).over(whole_asset)
+    grave = F.max(F.when(is_grave(before), F.col("version"))).over(whole_asset)
     alive = F.coalesce(F.col("version") > F.col("grave"), F.lit(True))
     return rows.withColumn("grave", grave).where(alive).drop("grave")
+
+
+def is_grave(before: datetime) -> Column:
+    """Whether a register is a deletion that was accepted before `before`."""
+    return (F.col("register") == DELETED) & (F.col("accepted_time") < F.lit(before))
 
 
 def _keys() -> Column:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lily_common.logs import get_logger
 from lily_common.metrics import UPKEEP_SECONDS
 from lily_spark.config import SparkSettings
-from lily_spark.layered import PRIMARY, UPDATES, Layered
+from lily_spark.layered import PRIMARY, UPDATES, Layered, folded
 from lily_spark.sinks.layers import UpdatesLayer, rounds
 
 log = get_logger(__name__)
@@ -36,7 +36,8 @@ def compact(spark: SparkSession, settings: SparkSettings, updates: UpdatesLayer)
         counts = {row[layered.bucket]: row["count"] for row in changed.groupBy(bucket).count().collect()}
         buckets = sorted(counts)
         primary = table.where((layer == PRIMARY) & bucket.isin(buckets))
-        merged = layered.placed(layered.current(primary.unionByName(changed)))
+        touched = changed.unionByName(primary.where(layered.grave()))
+        merged = layered.placed(folded(primary, changed, layered.hashed, touched, layered.current))
         _replace(merged, settings, layered, closed, buckets)
     finally:
         changed.unpersist()
