@@ -21,12 +21,12 @@ from lily_spark import session
 from lily_spark.config import SparkSettings
 from tests.bench import lake_archive, lake_commits, lake_refresh, lake_upsert, plans
 from tests.bench.latency import store_row
-from tests.bench.result import Row, percentiles, publish
+from tests.bench.result import Row, percentiles, publish, save
 from tests.bench.run import Observed, Runner
 from tests.support.spark import end
 from tests.support.stack import Stack, running_stack
 
-CASES = ("upsert", "refresh", "commits", "archive", "freshness")
+CASES = ("refresh", "commits", "archive", "upsert", "freshness")
 
 
 def freshness(stack: Stack, folder: Path, seconds: float) -> Row:
@@ -52,6 +52,9 @@ def on_spark(stack: Stack, wanted: set[str], scale: float) -> Iterator[Row]:
     spark = session.build(settings, session.App("bench-lake", heap="3g", slots=2, lake=True))
     try:
         cases: dict[str, Callable[[], Iterator[Row]]] = {
+            "refresh": lambda: _refreshes(settings, spark, scale),
+            "commits": lambda: lake_commits.rows(settings, spark, int(10_000 * scale), int(100 * scale)),
+            "archive": lambda: lake_archive.rows(settings, int(1_000_000 * scale)),
             "upsert": lambda: lake_upsert.rows(
                 settings,
                 spark,
@@ -59,9 +62,6 @@ def on_spark(stack: Stack, wanted: set[str], scale: float) -> Iterator[Row]:
                 batches=max(10, int(50 * min(1, scale * 4))),
                 every=10,
             ),
-            "refresh": lambda: _refreshes(settings, spark, scale),
-            "commits": lambda: lake_commits.rows(settings, spark, int(10_000 * scale), int(100 * scale)),
-            "archive": lambda: lake_archive.rows(settings, int(1_000_000 * scale)),
         }
         for name, case in cases.items():
             if name in wanted:
@@ -86,8 +86,10 @@ def main() -> int:
     if wanted - {"freshness"}:
         with running_stack("s3") as stack:
             for row in on_spark(stack, wanted, arguments.scale):
-                print(row.case, row.ours, row.peer, row.ratio, flush=True)
                 rows.append(row)
+                # Most of an hour: what is measured is kept, whatever becomes of the rest.
+                save("lake", rows)
+                print(f"{row.case}: ours {row.ours}, peer {row.peer}, ratio {row.ratio}", flush=True)
     if "freshness" in wanted:
         with tempfile.TemporaryDirectory() as folder, running_stack() as stack:
             rows.append(freshness(stack, Path(folder), arguments.seconds))

@@ -59,14 +59,20 @@ def percentiles(values_ms: Sequence[float]) -> dict[str, float]:
     }
 
 
-def publish(name: str, rows: Sequence[Row], notes: Mapping[str, Any] | None = None) -> int:
-    """Write `bench/results/<name>.json`, print the table, return the exit code: 1 when a gate failed, else 0."""
+def save(name: str, rows: Sequence[Row], notes: Mapping[str, Any] | None = None) -> Path:
+    """Write `bench/results/<name>.json`."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     document: dict[str, Any] = {"name": name, "rows": [row.document() for row in rows]}
     if notes:
         document["notes"] = notes
     path = RESULTS / f"{name}.json"
     path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+    return path
+
+
+def publish(name: str, rows: Sequence[Row], notes: Mapping[str, Any] | None = None) -> int:
+    """`save`, print the table, return the exit code: 1 when a gate failed, else 0."""
+    path = save(name, rows, notes)
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(_table(name, rows))
     for row in rows:
