@@ -15,9 +15,10 @@ from deltalake import DeltaTable
 from lily_common.erasing.digests import DigestKey, identifier
 from lily_common.erasing.stoplist import ERASED, Entry, Matcher
 from lily_spark.config import SparkSettings
-from lily_spark.erasing.delta import ErasableTable, live
-from lily_spark.erasing.files import LakeFiles
+from lily_spark.erasing.delta import ErasableTable
 from lily_spark.erasing.rules import rule_of
+from lily_spark.files import LakeFiles
+from lily_spark.log import live
 from lily_spark.sinks.delta import Appender
 from lily_spark.tables import EVENTS, open_table
 

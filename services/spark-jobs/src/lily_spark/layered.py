@@ -10,14 +10,35 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lily_common.state import DELETED
 from lily_spark.config import SparkSettings
 from lily_spark.tables import ASSETS, Table
-from lily_spark.transforms.registers import is_grave, newest, without_buried
+from lily_spark.transforms.registers import newest, without_buried
 
 UPDATES, PRIMARY = "updates", "primary"
+
+
+@dataclass(frozen=True)
+class Grave:
+    """Rows that say of something that it was deleted, `days` ago or more: `column` holds `value`, and `time` when."""
+
+    column: str
+    value: str | bool
+    time: str
+    days: float
+
+    def in_spark(self) -> Column:
+        return (F.col(self.column) == F.lit(self.value)) & (F.col(self.time) < F.lit(self._before()))
+
+    def in_arrow(self) -> pc.Expression:
+        return (pc.field(self.column) == self.value) & (pc.field(self.time) < self._before())
+
+    def _before(self) -> datetime:
+        return datetime.now(UTC) - timedelta(days=self.days)
 
 
 @dataclass(frozen=True)
@@ -27,7 +48,7 @@ class Layered:
     `hashed` are the columns whose hash is the bucket: all rows of one key must agree in them. `sort` orders a file.
     `current` takes rows of both layers and returns the one row of each key that holds, without what has had its day;
     it need not return the columns `layer` and `bucket`, which are named here as a table's own columns may be called so.
-    `grave` is the condition for a row of the primary layer on whose account `current` lets rows go, untouched or not.
+    `grave` tells the rows on whose account `current` lets rows go, touched or not.
     Buckets are numbered from `first_bucket` on.
     """
 
@@ -36,14 +57,14 @@ class Layered:
     sort: tuple[str, ...]
     buckets: int
     current: Callable[[DataFrame], DataFrame]
-    grave: Callable[[], Column]
+    grave: Grave
     layer: str = "__layer"
     bucket: str = "__bucket"
     first_bucket: int = 0
 
     def placed(self, rows: DataFrame) -> DataFrame:
         """`rows` as rows of the primary layer: each in the static hash bucket of its key."""
-        columns = [F.col(_quoted(name)) for name in self.hashed]
+        columns = [F.col(quoted(name)) for name in self.hashed]
         number = (F.pmod(F.xxhash64(*columns), F.lit(self.buckets)) + self.first_bucket).cast("int")
         placed = rows.withColumn(self.layer, F.lit(PRIMARY)).withColumn(self.bucket, number)
         return placed.select(*self.table.columns)
@@ -74,14 +95,15 @@ def folded(
     task, instead of every row being moved to its key's.
     """
     # A key may come several times: neither join minds. It may be null: a group of a summary table.
-    keys = touched.select(*(F.col(_quoted(name)).alias(f"__key{place}") for place, name in enumerate(key)))
-    same = [F.col(_quoted(name)).eqNullSafe(F.col(f"__key{place}")) for place, name in enumerate(key)]
+    keys = touched.select(*(F.col(quoted(name)).alias(f"__key{place}") for place, name in enumerate(key)))
+    same = [F.col(quoted(name)).eqNullSafe(F.col(f"__key{place}")) for place, name in enumerate(key)]
     whole = fold(primary.join(keys, same, "left_semi").unionByName(updates))
     untouched = primary.join(keys, same, "left_anti")
-    return untouched.select(*map(_quoted, whole.columns)).unionByName(whole)
+    return untouched.select(*map(quoted, whole.columns)).unionByName(whole)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """`name` as an identifier in Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -101,19 +123,15 @@ def by_bucket(spark: SparkSession, settings: SparkSettings, layered: Layered) ->
 def assets(settings: SparkSettings) -> Layered:
     """silver.assets."""
 
-    def before() -> datetime:
-        return datetime.now(UTC) - timedelta(days=settings.tombstone_days)
-
-    def current(rows: DataFrame) -> DataFrame:
-        return without_buried(newest(rows), before())
+    grave = Grave("register", DELETED, "accepted_time", settings.tombstone_days)
 
     return Layered(
         ASSETS,
         hashed=("tenant", "subject"),
         sort=("tenant", "subject", "register"),
         buckets=settings.silver_buckets,
-        current=current,
-        grave=lambda: is_grave(before()),
+        current=lambda rows: without_buried(newest(rows), grave.in_spark()),
+        grave=grave,
         layer="layer",
         bucket="bucket",
     )

@@ -24,12 +24,11 @@ from lily_spark.cdc.tables import (
     KEY_PROPERTY,
     TRUNCATED_PROPERTY,
     newest,
-    quoted,
     row_table,
 )
 from lily_spark.cdc.topics import FOLDER, Capture
 from lily_spark.config import SparkSettings
-from lily_spark.layered import PRIMARY, Layered, by_bucket
+from lily_spark.layered import PRIMARY, Layered, by_bucket, quoted
 from lily_spark.sinks.layers import UpdatesLayer, files
 from lily_spark.tables import open_table, storage_options
 

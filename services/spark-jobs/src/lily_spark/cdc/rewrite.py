@@ -12,9 +12,8 @@ from pyspark.sql import SparkSession
 from lily_common.logs import get_logger
 from lily_common.metrics import UPKEEP_SECONDS
 from lily_spark.cdc.evolution import ddl
-from lily_spark.cdc.tables import quoted
 from lily_spark.config import SparkSettings
-from lily_spark.layered import PRIMARY, Layered
+from lily_spark.layered import PRIMARY, Layered, quoted
 
 log = get_logger(__name__)
 

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from lily_spark.cdc.connect import ConnectType
 from lily_spark.cdc.evolution import ddl
 from lily_spark.cdc.shape import Column, Shape, event_raw, unavailable
-from lily_spark.cdc.tables import literal, quoted
+from lily_spark.cdc.tables import literal
+from lily_spark.layered import quoted
 from lily_spark.transforms.text import text
 
 PLACE = ("topic", "partition", "offset")

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lily_spark.cdc.connect import ConnectType, RefusedError
-from lily_spark.cdc.tables import literal, quoted
+from lily_spark.cdc.tables import literal
 from lily_spark.cdc.types import LakeType, lake_type
+from lily_spark.layered import quoted
 
 PLACEHOLDER = "__debezium_unavailable_value"
 _MONGO_KEY, _MONGO_DOCUMENT = "_id", "document"

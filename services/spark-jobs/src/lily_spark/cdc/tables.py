@@ -7,14 +7,13 @@ Added columns begin with `__`, as Debezium's own do when it flattens an event.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
-from lily_spark.layered import Layered, united
+from lily_spark.layered import Grave, Layered, quoted, united
 from lily_spark.tables import COMMON_PROPERTIES, Table
 
 KEY_PROPERTY, BUCKETS_PROPERTY = "lily.key", "lily.buckets"
@@ -70,16 +69,13 @@ def row_table(
         },
     )
 
-    def grave() -> Column:
-        before = datetime.now(UTC) - timedelta(days=tombstone_days)
-        return F.col("__deleted") & (F.col("__time") < F.lit(before))
-
+    grave = Grave("__deleted", True, "__time", tombstone_days)
     return Layered(
         table,
         hashed=tuple(key),
         sort=tuple(key),
         buckets=buckets,
-        current=lambda rows: newest(rows, key).where(~grave()),
+        current=lambda rows: newest(rows, key).where(~grave.in_spark()),
         grave=grave,
         first_bucket=buckets,
     )
@@ -141,11 +137,6 @@ def _known_version(name: str) -> str:
     """The version that this column's value is of; null where the row lacks it."""
     lacks = f"array_contains(__unavailable, {literal(name)})"
     return f"IF(coalesce({lacks}, false), NULL, coalesce(__known[{literal(name)}], __version))"
-
-
-def quoted(name: str) -> str:
-    """`name` as an identifier in Spark SQL."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:

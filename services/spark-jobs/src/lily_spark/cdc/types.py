@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lily_spark.cdc import decimals
 from lily_spark.cdc.connect import ConnectType, RefusedError
-from lily_spark.cdc.tables import quoted
+from lily_spark.layered import quoted
 
 MAX_PRECISION = 38
 _TIME = pa.timestamp("us", "UTC")

@@ -8,18 +8,15 @@ there (least and greatest values) is taken out of them.
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, unquote
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -27,8 +24,9 @@ from deltalake.exceptions import TableNotFoundError
 from lily_common.erasing.stoplist import Matcher
 from lily_common.logs import get_logger
 from lily_spark.config import SparkSettings
-from lily_spark.erasing.files import LakeFiles
 from lily_spark.erasing.rules import Rule, cleaned
+from lily_spark.files import LakeFiles
+from lily_spark.log import PutIfAbsent, added, lines, live, removed, stats_columns, typed
 from lily_spark.tables import storage_options
 
 log = get_logger(__name__)
@@ -36,8 +34,6 @@ _ROWS = 2_000
 _TRIES = 20
 #: In these every tenant has a folder of its own, whose tables may have a column `tenant` that means something else.
 OWN_FOLDERS = ("cdc", "gold")
-#: Creates the file of a commit unless there is one: (path, lines) -> whether it did.
-PutIfAbsent = Callable[[str, list[str]], bool]
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class ErasableTable:
             kept, count = cleaned(batch, self._rule, self._tenant_of(parquet))
             touched += count
             batches.append(kept)
-        rows = _typed(pa.Table.from_batches(batches), columns)
+        rows = typed(pa.Table.from_batches(batches), columns)
         if not rows.num_rows:
             return None, touched
         folder, _, _ = add["path"].rpartition("/")
@@ -117,14 +113,7 @@ class ErasableTable:
         pq.write_table(rows, buffer, compression="zstd")
         content = buffer.getvalue()
         self._files.write(f"{self.path}/{unquote(path)}", memoryview(content))
-        made = {
-            "path": path,
-            "partitionValues": add["partitionValues"],
-            "size": content.size,
-            "modificationTime": int(time.time() * 1000),
-            "dataChange": False,
-            "stats": orjson.dumps(_stats(rows, self._stats_columns())).decode(),
-        }
+        made = added(path, add["partitionValues"], rows, content.size, self._stats_columns())
         return made, touched
 
     def _matches(self, parquet: pq.ParquetFile) -> bool:
@@ -139,30 +128,17 @@ class ErasableTable:
 
     def _stats_columns(self) -> frozenset[str]:
         table = self.open()
-        named = table.metadata().configuration.get("delta.dataSkippingStatsColumns", "") if table else ""
-        return frozenset(filter(None, (name.strip(" `") for name in named.split(","))))
+        return stats_columns(table) if table else frozenset()
 
     def _commit(self, old: dict[str, Any], new: dict[str, Any] | None, rows: int) -> Done | None:
         """The old file out, the new one in. None when somebody else has removed the old one meanwhile."""
-        now = int(time.time() * 1000)
-        remove = {
-            "path": old["path"],
-            "deletionTimestamp": now,
-            "dataChange": False,
-            "extendedFileMetadata": True,
-            "partitionValues": old["partitionValues"],
-            "size": old["size"],
-        }
         info = {
-            "timestamp": now,
             "operation": "ERASE",
             "operationParameters": {},
-            "isBlindAppend": False,
             "operationMetrics": {"rows": str(rows), "files": "1"},
             "erasure": self._erasure,
         }
-        lines = [{"commitInfo": info}, {"remove": remove}, *([{"add": new}] if new else [])]
-        texts = [orjson.dumps(line).decode() for line in lines]
+        texts = lines(info, [removed(old)], [new] if new else [])
         for _ in range(_TRIES):
             table = self.open()
             if table is None or all(add["path"] != old["path"] for add in live(table)):
@@ -233,73 +209,6 @@ class ErasableTable:
 
     def _log(self) -> list[str]:
         return self._files.list(f"{self.path}/_delta_log")
-
-
-def live(table: DeltaTable) -> list[dict[str, Any]]:
-    """path (as the log has it), size and partitionValues of the table's files."""
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return [
-        {
-            "path": action["path"],
-            "size": action["size_bytes"],
-            "partitionValues": {
-                name.partition(".")[2]: _partition_text(value)
-                for name, value in action.items()
-                if name.startswith("partition.")
-            },
-        }
-        for action in actions
-    ]
-
-
-def _partition_text(value: Any) -> str | None:
-    return None if value is None else value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _typed(rows: pa.Table, columns: pa.Schema) -> pa.Table:
-    """With the table's own types: Spark writes some times in a form that others must not."""
-    held = [columns.field(name) for name in rows.column_names]
-    return rows.cast(pa.schema([pa.field(field.name, _storable(field.type)) for field in held]))
-
-
-def _storable(kind: pa.DataType) -> pa.DataType:
-    """Plain forms of the view types that deltalake answers with."""
-    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_storable(kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(_storable(kind.key_type), _storable(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(part.name, _storable(part.type)) for part in kind])
-    return kind
-
-
-def _stats(rows: pa.Table, columns: frozenset[str]) -> dict[str, Any]:
-    least: dict[str, Any] = {}
-    greatest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for name in rows.column_names:
-        kind = rows.schema.field(name).type
-        plain = pa.types.is_string(kind) or pa.types.is_timestamp(kind) or pa.types.is_integer(kind)
-        if name not in columns or not plain:
-            continue
-        ends = pc.min_max(rows[name]).as_py()
-        nulls[name] = rows[name].null_count
-        if ends["min"] is not None:
-            least[name], greatest[name] = _stat(ends["min"], up=False), _stat(ends["max"], up=True)
-    return {"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
-
-
-def _stat(value: Any, *, up: bool) -> Any:
-    """Statistics know milliseconds: a greatest value is rounded up."""
-    if not isinstance(value, datetime):
-        return value
-    moment = value.astimezone(UTC)
-    moment += timedelta(microseconds=-moment.microsecond % 1000 if up else -(moment.microsecond % 1000))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
 def _version(path: str) -> int | None:

@@ -27,9 +27,10 @@ from lily_common.logs import get_logger
 from lily_spark.config import SparkSettings
 from lily_spark.erasing import documents, rules
 from lily_spark.erasing.dead_letters import TOPICS, DeadLetterTopics
-from lily_spark.erasing.delta import OWN_FOLDERS, ErasableTable, live
-from lily_spark.erasing.files import LakeFiles
+from lily_spark.erasing.delta import OWN_FOLDERS, ErasableTable
 from lily_spark.erasing.gate import feed
+from lily_spark.files import LakeFiles
+from lily_spark.log import live, put_if_absent
 from lily_spark.mirror.store import open_mirror
 from lily_spark.mirror.writer import current_config
 from lily_spark.tables import EVENTS, RAW
@@ -134,7 +135,13 @@ class Erasing:
     def _table(self, entry: Entry, matcher: Matcher, path: str, requests: frozenset[str]) -> ErasableTable:
         rule = rules.rule_of(path, matcher, requests)
         return ErasableTable(
-            self._settings, self._files, path, entry.id, entry.tenant, rule, self._put_if_absent
+            self._settings,
+            self._files,
+            path,
+            entry.id,
+            entry.tenant,
+            rule,
+            put_if_absent(self._spark, self._settings),
         )
 
     def _round(self, entry: Entry, matcher: Matcher, tables: list[ErasableTable]) -> Iterator[int]:
@@ -208,20 +215,6 @@ class Erasing:
             urllib.request.urlopen(url, timeout=600).close()  # noqa: S310  (an operator's setting)
             told["volumes"] = "vacuumed"
         return told | {"seconds": round((datetime.now(UTC) - started).total_seconds(), 1)}
-
-    def _put_if_absent(self, path: str, lines: list[str]) -> bool:
-        """By the log store that every writer of the lake uses, so that no commit is lost to another."""
-        jvm: Any = self._spark.sparkContext._jvm
-        hadoop = self._spark.sparkContext._jsc.hadoopConfiguration()
-        store = jvm.io.delta.storage.GCSLogStore(hadoop)
-        target = jvm.org.apache.hadoop.fs.Path(self._settings.lake_table(path))
-        try:
-            store.write(target, jvm.java.util.ArrayList(lines).iterator(), False, hadoop)
-        except Exception as failed:
-            if "FileAlreadyExists" in str(failed):
-                return False
-            raise
-        return True
 
     def _tell(self, entry: Entry, status: str, detail: dict[str, Any]) -> None:
         value = {

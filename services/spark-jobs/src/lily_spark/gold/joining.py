@@ -13,10 +13,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lily_common.gold.spec import Dimension, Side
-from lily_spark.cdc.tables import literal, quoted
+from lily_spark.cdc.tables import literal
 from lily_spark.gold.keys import key_names
 from lily_spark.gold.plan import Plan
 from lily_spark.gold.sources import UNAVAILABLE
+from lily_spark.layered import quoted
 
 #: What stands beside a table's columns in a computed row: the sides that have a row; whether the conditions hold;
 #: the columns that hang on a value which the source did not send.

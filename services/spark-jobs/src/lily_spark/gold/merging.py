@@ -12,10 +12,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
-from lily_spark.cdc.tables import quoted
 from lily_spark.gold.joining import HOLDS, LACKS, PRESENT, dependencies
 from lily_spark.gold.keys import SPOKE
 from lily_spark.gold.plan import Plan
+from lily_spark.layered import quoted
 
 #: Of a table with partial update: which sides a row's values come from.
 SIDES = "__sides"

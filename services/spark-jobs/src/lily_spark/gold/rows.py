@@ -11,7 +11,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lily_common.gold.spec import Side
-from lily_spark.cdc.tables import quoted
 from lily_spark.config import SparkSettings
 from lily_spark.gold import joining, merging
 from lily_spark.gold.found import found_of
@@ -19,6 +18,7 @@ from lily_spark.gold.keys import SPOKE, key_names
 from lily_spark.gold.plan import Plan
 from lily_spark.gold.snapshots import Span
 from lily_spark.gold.sources import RowSource
+from lily_spark.layered import quoted
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lily_spark.cdc.tables import KEY_PROPERTY, newest, quoted
+from lily_spark.cdc.tables import KEY_PROPERTY, newest
 from lily_spark.config import SparkSettings
 from lily_spark.gold.scan import Snapshot, among, distinct, only, typed
 from lily_spark.gold.snapshots import Span, VersionGoneError, changes, open_snapshot, plain
-from lily_spark.layered import PRIMARY, UPDATES, united
+from lily_spark.layered import PRIMARY, UPDATES, quoted, united
 
 UNAVAILABLE = "__unavailable"
 VERSION, DELETED, KNOWN, LAYER = "__version", "__deleted", "__known", "__layer"

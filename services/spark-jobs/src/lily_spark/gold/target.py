@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lily_spark.cdc.registry import stored
-from lily_spark.cdc.tables import ADDED, quoted, row_table
+from lily_spark.cdc.tables import ADDED, row_table
 from lily_spark.config import SparkSettings
 from lily_spark.gold.merging import OP, REMOVE, UPSERT, table_columns
 from lily_spark.gold.plan import Plan
 from lily_spark.gold.snapshots import open_snapshot
-from lily_spark.layered import Layered
+from lily_spark.layered import Layered, quoted
 from lily_spark.sinks.layers import UpdatesLayer
 
 _REFRESH, _SPEC, _FULL, _TIME = "refresh", "declaration", "full", "time"

@@ -5,8 +5,6 @@ A property test holds the two equal. Which registers an event writes is said the
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -52,20 +50,15 @@ def newest(rows: DataFrame) -> DataFrame:
     return rows.groupBy(*KEY).agg(value).select(*KEY, "newest.*")
 
 
-def without_buried(rows: DataFrame, before: datetime) -> DataFrame:
-    """`rows` (each register once) without deletions that were accepted before `before`, and without what they hid.
+def without_buried(rows: DataFrame, is_grave: Column) -> DataFrame:
+    """`rows` (each register once) without deletions that are graves by now, and without what they hid.
 
     Until then a tombstone stays, so that an event that comes late brings nothing back to life.
     """
     whole_asset = Window.partitionBy("tenant", "subject")
-    grave = F.max(F.when(is_grave(before), F.col("version"))).over(whole_asset)
+    grave = F.max(F.when(is_grave, F.col("version"))).over(whole_asset)
     alive = F.coalesce(F.col("version") > F.col("grave"), F.lit(True))
     return rows.withColumn("grave", grave).where(alive).drop("grave")
-
-
-def is_grave(before: datetime) -> Column:
-    """Whether a register is a deletion that was accepted before `before`."""
-    return (F.col("register") == DELETED) & (F.col("accepted_time") < F.lit(before))
 
 
 def _keys() -> Column:

@@ -16,6 +16,7 @@ from lily_common.metrics import UPKEEP_SECONDS
 from lily_spark.config import SparkSettings
 from lily_spark.layered import PRIMARY, UPDATES, Layered, folded
 from lily_spark.sinks.layers import UpdatesLayer, rounds
+from lily_spark.upkeep.rewriting import Rewriting, TooLargeError
 
 log = get_logger(__name__)
 
@@ -24,11 +25,26 @@ def compact(spark: SparkSession, settings: SparkSettings, updates: UpdatesLayer)
     """Fold every closed round, the open one included, into the primary layer; returns rounds, buckets and rows."""
     started = time.monotonic()
     layered = updates.layered
-    layer, bucket = F.col(layered.layer), F.col(layered.bucket)
     last = updates.close_round()
     closed = sorted(number for number in rounds(settings, layered) if number <= last)
     if not closed:
         return {"rounds": 0, "buckets": 0, "rows": 0}
+    try:
+        done = Rewriting(spark, settings, layered, closed).run()
+    except TooLargeError:
+        done = _by_spark(spark, settings, layered, closed)
+    seconds = time.monotonic() - started
+    UPKEEP_SECONDS.labels(layered.table.name, "compact").observe(seconds)
+    done = {"rounds": len(closed), **done}
+    log.info("compacted", table=layered.table.name, seconds=round(seconds, 2), **done)
+    return done
+
+
+def _by_spark(
+    spark: SparkSession, settings: SparkSettings, layered: Layered, closed: list[int]
+) -> dict[str, int]:
+    """The same as one Spark job, whose memory does not grow with the rows."""
+    layer, bucket = F.col(layered.layer), F.col(layered.bucket)
     table = spark.read.format("delta").load(layered.table.uri(settings))
     fresh = table.where((layer == UPDATES) & bucket.isin([-number for number in closed]))
     changed = layered.placed(fresh).persist()
@@ -36,16 +52,12 @@ def compact(spark: SparkSession, settings: SparkSettings, updates: UpdatesLayer)
         counts = {row[layered.bucket]: row["count"] for row in changed.groupBy(bucket).count().collect()}
         buckets = sorted(counts)
         primary = table.where((layer == PRIMARY) & bucket.isin(buckets))
-        touched = changed.unionByName(primary.where(layered.grave()))
+        touched = changed.unionByName(primary.where(layered.grave.in_spark()))
         merged = layered.placed(folded(primary, changed, layered.hashed, touched, layered.current))
         _replace(merged, settings, layered, closed, buckets)
     finally:
         changed.unpersist()
-    seconds = time.monotonic() - started
-    UPKEEP_SECONDS.labels(layered.table.name, "compact").observe(seconds)
-    done = {"rounds": len(closed), "buckets": len(buckets), "rows": sum(counts.values())}
-    log.info("compacted", table=layered.table.name, seconds=round(seconds, 2), **done)
-    return done
+    return {"buckets": len(buckets), "rows": sum(counts.values())}
 
 
 def _replace(

@@ -32,16 +32,18 @@ class LakeFiles:
 
     def list(self, folder: str) -> list[str]:
         """Every file below `folder`, sorted; none when there is no such folder."""
-        selector = fs.FileSelector(self._path(folder), recursive=True, allow_not_found=True)
+        selector = fs.FileSelector(self.path(folder), recursive=True, allow_not_found=True)
         infos = self.system.get_file_info(selector)
         return sorted(info.path[len(self._root) + 1 :] for info in infos if info.is_file)
 
     def read(self, path: str) -> bytes:
-        with self.system.open_input_stream(self._path(path)) as stream:
+        with self.system.open_input_stream(self.path(path)) as stream:
             return bytes(stream.read())
 
     def write(self, path: str, content: bytes | memoryview) -> None:
-        with self.system.open_output_stream(self._path(path)) as stream:
+        if isinstance(self.system, fs.LocalFileSystem):  # an object store has no folders
+            self.system.create_dir(self.path(path).rpartition("/")[0], recursive=True)
+        with self.system.open_output_stream(self.path(path)) as stream:
             stream.write(content)
 
     def parquet(self, path: str) -> pq.ParquetFile:
@@ -52,11 +54,12 @@ class LakeFiles:
         removed = 0
         for path in paths:
             try:
-                self.system.delete_file(self._path(path))
+                self.system.delete_file(self.path(path))
                 removed += 1
             except FileNotFoundError:
                 continue
         return removed
 
-    def _path(self, path: str) -> str:
+    def path(self, path: str) -> str:
+        """As `system` names it."""
         return f"{self._root}/{path}"
