@@ -24,8 +24,9 @@ log = get_logger(__name__)
 def compact(spark: SparkSession, settings: SparkSettings, updates: UpdatesLayer) -> dict[str, int]:
     """Fold every closed round, the open one included, into the primary layer; returns rounds, buckets and rows."""
     started = time.monotonic()
-    layered = updates.layered
     last = updates.close_round()
+    # After it: the rows of a column that is added meanwhile are in a later round.
+    layered = updates.layered
     closed = sorted(number for number in rounds(settings, layered) if number <= last)
     if not closed:
         return {"rounds": 0, "buckets": 0, "rows": 0}
