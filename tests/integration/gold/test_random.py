@@ -188,7 +188,7 @@ def _ordered(rows: list[Row], key: list[str]) -> list[Row]:
 
 
 @settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
