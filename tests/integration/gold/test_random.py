@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from tests.integration.gold.world import Row, SourceTable, held, refresher
+from tests.integration.gold.world import Row, SourceTable, read_without_spark, refresher
 
 from lily_spark.config import SparkSettings
 from lily_spark.upkeep.compaction import compact
@@ -214,7 +214,7 @@ def test_incremental_is_what_a_full_computation_gives(
             sources[name].compact()
         for table, model in tables:
             table.refresh()
-            assert held(spark, conf, table) == _ordered(model(state), table.spec.key), table.spec.name
+            assert read_without_spark(conf, table) == _ordered(model(state), table.spec.key), table.spec.name
             if "gold" in step.compactions and table.target.updates is not None:
                 compact(spark, conf, table.target.updates)
     for table, _model in tables:
