@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from py4j.protocol import INPUT_CONVERTER  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from lily_spark.config import SparkSettings
+from lily_spark.storage import logstore
 
 LOG4J = Path(__file__).with_name("log4j2.xml")
 
@@ -31,15 +33,18 @@ def build(settings: SparkSettings, app: App) -> SparkSession:
     # Workers are this Python, with its packages; Spark's own choice is the first `python3` of the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _drop_numpy_converters()
-    builder = SparkSession.builder.master(f"local[{app.slots}]").appName(app.name)
-    options = _core() | _jvm(settings, app) | _streaming()
-    if app.lake:
-        options |= _delta() | _s3a(settings)
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    if app.lake:
-        _sign_in(session, settings)
+    # Empty until the JVM runs: what is loaded from it stays loaded, so that the folder need not.
+    with tempfile.TemporaryDirectory(prefix="lily-classes-") as classes:
+        builder = SparkSession.builder.master(f"local[{app.slots}]").appName(app.name)
+        options = _core() | _jvm(settings, app, classes) | _streaming()
+        if app.lake:
+            options |= _delta() | _s3a(settings)
+        for key, value in options.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        if app.lake:
+            _sign_in(session, settings)
+            logstore.load(session, Path(classes))
     return session
 
 
@@ -83,7 +88,7 @@ def _core() -> dict[str, str]:
     }
 
 
-def _jvm(settings: SparkSettings, app: App) -> dict[str, str]:
+def _jvm(settings: SparkSettings, app: App, classes: str) -> dict[str, str]:
     java = [
         # One small heap on few cores: the serial collector needs the least memory and no threads of its own.
         "-XX:+UseSerialGC",
@@ -103,7 +108,7 @@ def _jvm(settings: SparkSettings, app: App) -> dict[str, str]:
     return {
         "spark.driver.memory": settings.spark_driver_memory or app.heap,
         "spark.driver.extraJavaOptions": " ".join(java),
-        "spark.driver.extraClassPath": os.pathsep.join(settings.jars),
+        "spark.driver.extraClassPath": os.pathsep.join([*settings.jars, classes]),
     }
 
 
@@ -127,9 +132,8 @@ def _delta() -> dict[str, str]:
     return {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # Delta's own default on S3 loses commits when two drivers write; this one creates log files
-        # conditionally (If-None-Match), as DESIGN.md demands.
-        "spark.delta.logStore.s3a.impl": "io.delta.storage.GCSLogStore",
+        # Every log store of Delta's own loses commits on S3 when two writers meet: see the class.
+        "spark.delta.logStore.s3a.impl": logstore.CLASS,
         # A table's state is small here: fifty partitions of it would cost more than the data.
         "spark.databricks.delta.snapshotPartitions": "1",
         # Deletion vectors off: deltalake and DuckDB readers must read every table.
@@ -150,7 +154,7 @@ def _s3a(settings: SparkSettings) -> dict[str, str]:
         "spark.hadoop.fs.s3a.aws.credentials.provider": (
             "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
         ),
-        # What makes GCSLogStore's exclusive create exclusive on S3 (Hadoop 3.5).
+        # What the log store asks for: a put that fails when there is such an object by now (Hadoop 3.5).
         "spark.hadoop.fs.s3a.create.conditional.enabled": "true",
         # The upload buffer is as large as a part, per open file; most files here are far smaller than one.
         "spark.hadoop.fs.s3a.fast.upload.buffer": "array",

@@ -1,0 +1,1 @@
+"""How Delta's log is written on S3."""

@@ -1,0 +1,119 @@
+"""Delta's log on S3: of several writers of one version one wins, and every other is told."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+from tests.support.spark import end
+from tests.support.stack import Stack
+
+from lily_local import jars
+from lily_spark import session
+from lily_spark.config import SparkSettings
+
+pytestmark = pytest.mark.stack
+ROUNDS = 10
+
+#: Writes a version's lines: (file, lines, overwrite) -> whether it did.
+Write = Callable[[str, list[str], bool], bool]
+
+
+@pytest.fixture(scope="module")
+def settings(servers: Stack) -> SparkSettings:
+    return SparkSettings.model_validate({**servers.environment, "LILY_SPARK_JARS": jars.paths("spark")})
+
+
+@pytest.fixture(scope="module")
+def spark(settings: SparkSettings) -> Iterator[SparkSession]:
+    built = session.build(settings, session.App("log-store-test", heap="512m", slots=2, lake=True))
+    yield built
+    end(built)
+
+
+@pytest.fixture
+def folder(settings: SparkSettings) -> str:
+    return settings.lake_table(f"log-store-{secrets.token_hex(4)}")
+
+
+@pytest.fixture
+def write(spark: SparkSession) -> Write:
+    jvm: Any = spark.sparkContext._jvm
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    store = jvm.lily.storage.ConditionalLogStore(hadoop)
+
+    def write(file: str, lines: list[str], overwrite: bool) -> bool:
+        try:
+            store.write(
+                jvm.org.apache.hadoop.fs.Path(file),
+                jvm.java.util.ArrayList(lines).iterator(),
+                overwrite,
+                hadoop,
+            )
+        except Py4JJavaError as failed:
+            assert failed.java_exception.getClass().getName() == "java.nio.file.FileAlreadyExistsException"
+            return False
+        return True
+
+    return write
+
+
+@pytest.fixture
+def write_by_another_client(settings: SparkSettings) -> Write:
+    client = boto3.client(
+        "s3",
+        endpoint_url=settings.s3_endpoint,
+        aws_access_key_id=settings.s3_access_key.get_secret_value(),
+        aws_secret_access_key=settings.s3_secret_key.get_secret_value(),
+        region_name="us-east-1",
+    )
+
+    def write(file: str, lines: list[str], overwrite: bool) -> bool:
+        assert not overwrite
+        bucket, key = file.removeprefix("s3a://").split("/", 1)
+        body = "".join(f"{line}\n" for line in lines).encode()
+        try:
+            client.put_object(Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
+        except ClientError as refused:
+            assert refused.response["Error"]["Code"] == "PreconditionFailed"
+            return False
+        return True
+
+    return write
+
+
+def _lines(spark: SparkSession, file: str) -> list[str]:
+    return [row[0] for row in spark.read.text(file).collect()]
+
+
+def test_of_writers_that_meet_one_wins(
+    spark: SparkSession, folder: str, write: Write, write_by_another_client: Write
+) -> None:
+    """Two drivers and a client of another kind, as deltalake is, all write the same version at once."""
+    writers = {"first": write, "second": write, "other": write_by_another_client}
+    with ThreadPoolExecutor(3) as pool:
+        for number in range(ROUNDS):
+            file = f"{folder}/{number:020d}.json"
+            tries = {who: pool.submit(put, file, [who], False) for who, put in writers.items()}
+            winners = [who for who, done in tries.items() if done.result()]
+            assert len(winners) == 1
+            assert _lines(spark, file) == winners
+
+
+def test_an_attempt_made_again_after_its_answer_was_lost_has_succeeded(
+    spark: SparkSession, folder: str, write: Write
+) -> None:
+    file = f"{folder}/0.json"
+    assert write(file, ["one", "two"], False)
+    assert write(file, ["one", "two"], False)
+    assert not write(file, ["one"], False)
+    assert _lines(spark, file) == ["one", "two"]
+    assert write(file, ["three"], True)
+    assert _lines(spark, file) == ["three"]
