@@ -17,9 +17,9 @@ from lily_common.erasing.stoplist import ERASED, Entry, Matcher
 from lily_spark.config import SparkSettings
 from lily_spark.erasing.delta import ErasableTable
 from lily_spark.erasing.rules import rule_of
-from lily_spark.files import LakeFiles
-from lily_spark.log import live
 from lily_spark.sinks.delta import Appender
+from lily_spark.storage.commits import live
+from lily_spark.storage.files import LakeFiles
 from lily_spark.tables import EVENTS, open_table
 
 KEY = DigestKey(bytes(range(32)))

@@ -25,8 +25,8 @@ from lily_common.erasing.stoplist import Matcher
 from lily_common.logs import get_logger
 from lily_spark.config import SparkSettings
 from lily_spark.erasing.rules import Rule, cleaned
-from lily_spark.files import LakeFiles
-from lily_spark.log import PutIfAbsent, added, lines, live, removed, stats_columns, typed
+from lily_spark.storage.commits import PutIfAbsent, added, lines, live, removed, stats_columns, typed
+from lily_spark.storage.files import LakeFiles
 from lily_spark.tables import storage_options
 
 log = get_logger(__name__)

@@ -29,10 +29,10 @@ from lily_spark.erasing import documents, rules
 from lily_spark.erasing.dead_letters import TOPICS, DeadLetterTopics
 from lily_spark.erasing.delta import OWN_FOLDERS, ErasableTable
 from lily_spark.erasing.gate import feed
-from lily_spark.files import LakeFiles
-from lily_spark.log import live, put_if_absent
 from lily_spark.mirror.store import open_mirror
 from lily_spark.mirror.writer import current_config
+from lily_spark.storage.commits import live, put_if_absent
+from lily_spark.storage.files import LakeFiles
 from lily_spark.tables import EVENTS, RAW
 from lily_spark.upkeep.task import Task
 

@@ -1,1 +1,1 @@
-"""How Delta's log is written on S3."""
+"""The lake as files: Delta's log and what it names."""

@@ -22,9 +22,18 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lily_spark.config import SparkSettings
-from lily_spark.files import LakeFiles
 from lily_spark.layered import PRIMARY, Layered, quoted
-from lily_spark.log import Action, added, lines, live, put_if_absent, removed, stats_columns, typed
+from lily_spark.storage.commits import (
+    Action,
+    added,
+    lines,
+    live,
+    put_if_absent,
+    removed,
+    stats_columns,
+    typed,
+)
+from lily_spark.storage.files import LakeFiles
 from lily_spark.tables import open_table
 
 #: More than this is Spark's, which needs no more memory for more rows.

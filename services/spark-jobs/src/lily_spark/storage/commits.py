@@ -30,7 +30,7 @@ def put_if_absent(spark: SparkSession, settings: SparkSettings) -> PutIfAbsent:
     def put(path: str, lines: list[str]) -> bool:
         jvm: Any = spark.sparkContext._jvm
         hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-        store = jvm.io.delta.storage.GCSLogStore(hadoop)
+        store = jvm.lily.storage.ConditionalLogStore(hadoop)
         target = jvm.org.apache.hadoop.fs.Path(settings.lake_table(path))
         try:
             store.write(target, jvm.java.util.ArrayList(lines).iterator(), False, hadoop)
