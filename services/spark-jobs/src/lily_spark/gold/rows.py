@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -106,7 +106,7 @@ class Rows:
         found = pa.table(parts[0].union(parts[1]).distinct().toArrow())
         touched = plan.spark.createDataFrame(found)
         rows = joining.there(plan, joining.computed(plan, self._only(touched), None))
-        within = rows.join(F.broadcast(touched.alias("g")), _same(groups, "g"), "left_semi")
+        within = _among(rows, touched, {name: F.col(quoted(name)) for name in groups})
         return merging.summary_difference(plan, joining.grouped(plan, within), self._held(found))
 
     def _only(self, groups: DataFrame) -> joining.Read:
@@ -125,16 +125,16 @@ class Rows:
             named = whole.select(
                 alias, *(F.expr(found.text).alias(f"g_{name}") for name, found in expressions.items())
             )
-            wanted = groups.select(*(F.col(quoted(name)).alias(f"w_{name}") for name in expressions))
-            same = reduce(
-                Column.__and__, (F.col(f"g_{name}").eqNullSafe(F.col(f"w_{name}")) for name in expressions)
-            )
-            return named.join(F.broadcast(wanted), same, "left_semi").select(f"{alias}.*")
+            given = {name: F.col(quoted(f"g_{name}")) for name in expressions}
+            return _among(named, groups, given).select(f"{alias}.*")
 
         return read
 
 
-def _same(columns: Sequence[str], other: str) -> Column:
-    return reduce(
-        Column.__and__, (F.col(quoted(name)).eqNullSafe(F.col(f"{other}.{quoted(name)}")) for name in columns)
+def _among(rows: DataFrame, groups: DataFrame, given: Mapping[str, Column]) -> DataFrame:
+    """`rows` whose `given` values are those of one of the few `groups`, null like any other value."""
+    wanted = groups.select(*(F.col(quoted(name)).alias(f"w_{name}") for name in given))
+    same = reduce(
+        Column.__and__, (value.eqNullSafe(F.col(quoted(f"w_{name}"))) for name, value in given.items())
     )
+    return rows.join(F.broadcast(wanted), same, "left_semi")
