@@ -123,6 +123,19 @@ def test_followers_of_the_table_see_each_append_once_and_no_compaction(
     assert changes == [{"_change_type": "insert", "subject_count": sum(_rows(n).num_rows for n in (1, 1, 2))}]
 
 
+def test_what_is_new_stands_beside_what_was_there(spark: SparkSession, settings: SparkSettings) -> None:
+    """Each round brings other subjects than those before, in several files, to buckets that have several by then."""
+    updates = UpdatesLayer(settings, assets(settings))
+    expected: dict[str, str] = {}
+    for batch in (0, 1, 2, 4, 3):
+        rows = _rows(batch)
+        updates.append(rows.slice(0, 3))
+        updates.append(rows.slice(3))
+        expected |= dict(zip(rows["subject"].to_pylist(), rows["version"].to_pylist(), strict=True))
+        compact(spark, settings, updates)
+        assert _held(spark, settings) == expected
+
+
 def test_nothing_to_do_makes_no_commit(spark: SparkSession, settings: SparkSettings) -> None:
     updates = UpdatesLayer(settings, assets(settings))
     updates.append(_rows(1))

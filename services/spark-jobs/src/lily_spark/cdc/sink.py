@@ -27,6 +27,7 @@ from lily_spark.cdc.topics import Capture
 from lily_spark.config import SparkSettings
 from lily_spark.erasing import gate
 from lily_spark.tables import EVENTS, open_table
+from lily_spark.transforms.frames import spark_frame
 
 log = get_logger(__name__)
 _PARALLEL = 3
@@ -131,7 +132,7 @@ class CdcSink:
 
     def _letters(self, messages: DataFrame, places: pa.Table) -> list[Letter]:
         """The messages at these places, as they came: read from Kafka once more, as they are few."""
-        wanted = messages.sparkSession.createDataFrame(places)
+        wanted = spark_frame(messages.sparkSession, places)
         rows = messages.join(wanted, list(PLACE)).select(*PLACE, "key", "value", PROBLEM).toArrow()
         return [
             Letter(row["topic"], row["partition"], row["offset"], row["key"], row["value"], row[PROBLEM])

@@ -13,6 +13,7 @@ from lily_common.erasing.feed import StopListFeed
 from lily_common.erasing.stoplist import Matcher, StopList
 from lily_common.logs import get_logger
 from lily_spark.config import spark_settings
+from lily_spark.transforms.frames import spark_frame
 
 log = get_logger(__name__)
 _PLACE = ["topic", "partition", "offset"]
@@ -61,7 +62,7 @@ def pass_changes(batch: DataFrame, stop: StopList) -> DataFrame:
     if not any(stopped):
         return batch
     log.info("erased change data stopped", messages=sum(stopped))
-    places = batch.sparkSession.createDataFrame(rows.select(_PLACE).filter(pa.array(stopped)))
+    places = spark_frame(batch.sparkSession, rows.select(_PLACE).filter(pa.array(stopped)))
     return batch.join(places, _PLACE, "left_anti")
 
 

@@ -19,6 +19,7 @@ from lily_spark.gold.plan import Plan
 from lily_spark.gold.snapshots import Span
 from lily_spark.gold.sources import RowSource
 from lily_spark.layered import quoted
+from lily_spark.transforms.frames import spark_frame
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Rows:
         if plan.spec.group_by:
             return self._changed_groups(keys)
         key = list(plan.spec.key)
-        frame = plan.spark.createDataFrame(keys)
+        frame = spark_frame(plan.spark, keys)
         rows = joining.computed(plan, self._some(keys), frame)
         if plan.partial:
             named = zip(key_names(plan), key, strict=True)
@@ -98,13 +99,13 @@ class Rows:
         groups = list(plan.spec.group_by)
         before = {alias: span.since for alias, span in self.spans.items()}
         was = Rows(plan, self.settings, before, self.held_version, {})
-        frame = plan.spark.createDataFrame(keys)
+        frame = spark_frame(plan.spark, keys)
         parts = [
             joining.there(plan, joining.computed(plan, rows._some(keys), frame)).select(*map(quoted, groups))
             for rows in (was, self)
         ]
         found = pa.table(parts[0].union(parts[1]).distinct().toArrow())
-        touched = plan.spark.createDataFrame(found)
+        touched = spark_frame(plan.spark, found)
         rows = joining.there(plan, joining.computed(plan, self._only(touched), None))
         within = _among(rows, touched, {name: F.col(quoted(name)) for name in groups})
         return merging.summary_difference(plan, joining.grouped(plan, within), self._held(found))

@@ -16,6 +16,7 @@ from lily_spark.gold.scan import Snapshot, among, distinct, only, typed
 from lily_spark.gold.snapshots import Span, VersionGoneError, changes, open_snapshot
 from lily_spark.gold.sources import UNAVAILABLE
 from lily_spark.tables import ASSETS
+from lily_spark.transforms.frames import spark_frame
 from lily_spark.transforms.overview import EDGE, asset_rows, edge_rows
 
 _SUBJECT = ["tenant", "subject"]
@@ -71,7 +72,7 @@ class _Silver:
         return only(snapshot.rows(_REGISTERS, among(_SUBJECT, subjects)), _SUBJECT, subjects)
 
     def _frame(self, found: pa.Table) -> DataFrame:
-        return self.spark.createDataFrame(found).coalesce(1)
+        return spark_frame(self.spark, found).coalesce(1)
 
 
 class AssetSource(_Silver):

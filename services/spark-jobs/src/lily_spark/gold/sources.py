@@ -23,6 +23,7 @@ from lily_spark.config import SparkSettings
 from lily_spark.gold.scan import Snapshot, among, distinct, only, typed
 from lily_spark.gold.snapshots import Span, VersionGoneError, changes, open_snapshot, plain
 from lily_spark.layered import PRIMARY, UPDATES, quoted, united
+from lily_spark.transforms.frames import spark_frame
 
 UNAVAILABLE = "__unavailable"
 VERSION, DELETED, KNOWN, LAYER = "__version", "__deleted", "__known", "__layer"
@@ -156,7 +157,7 @@ class RowSource:
         return distinct(found.select(list(columns)))
 
     def frame(self, found: pa.Table, columns: Sequence[str]) -> DataFrame:
-        rows = self.spark.createDataFrame(found).coalesce(1)
+        rows = spark_frame(self.spark, found).coalesce(1)
         there = newest(rows, self.key).where("NOT __deleted")
         return there.select(*map(quoted, columns), UNAVAILABLE)
 

@@ -30,10 +30,11 @@ def put_if_absent(spark: SparkSession, settings: SparkSettings) -> PutIfAbsent:
     def put(path: str, lines: list[str]) -> bool:
         jvm: Any = spark.sparkContext._jvm
         hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-        store = jvm.lily.storage.ConditionalLogStore(hadoop)
+        on_s3 = settings.lake_uri.startswith("s3")
+        store = jvm.lily.storage.ConditionalLogStore if on_s3 else jvm.io.delta.storage.LocalLogStore
         target = jvm.org.apache.hadoop.fs.Path(settings.lake_table(path))
         try:
-            store.write(target, jvm.java.util.ArrayList(lines).iterator(), False, hadoop)
+            store(hadoop).write(target, jvm.java.util.ArrayList(lines).iterator(), False, hadoop)
         except Exception as failed:
             if "FileAlreadyExists" in str(failed):
                 return False

@@ -35,6 +35,7 @@ from lily_spark.storage.commits import (
 )
 from lily_spark.storage.files import LakeFiles
 from lily_spark.tables import open_table
+from lily_spark.transforms.frames import spark_frame
 
 #: More than this is Spark's, which needs no more memory for more rows.
 MOST_CHANGED_BYTES = 32 << 20
@@ -136,14 +137,14 @@ class Rewriting:
     def _buckets_of(self, rows: pa.Table) -> set[int]:
         if not rows.num_rows:
             return set()
-        placed = self._layered.placed(self._spark.createDataFrame(rows))
+        placed = self._layered.placed(spark_frame(self._spark, rows))
         return {row[0] for row in placed.select(quoted(self._layered.bucket)).distinct().collect()}
 
     def _folded(self, rows: pa.Table) -> pa.Table:
         """The rows that hold, with their bucket."""
         if not rows.num_rows:
             return self._layered.table.schema.empty_table()
-        found = self._layered.placed(self._layered.current(self._spark.createDataFrame(rows))).toArrow()
+        found = self._layered.placed(self._layered.current(spark_frame(self._spark, rows))).toArrow()
         return found.cast(self._layered.table.schema)
 
     # --- files out, files in --------------------------------------------------------------------------------------------
