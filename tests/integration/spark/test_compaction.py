@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from lily_spark.tables import ASSETS, open_table
 from lily_spark.transforms.latest import registers_latest
 from lily_spark.upkeep import rewriting
 from lily_spark.upkeep.compaction import compact
+from lily_spark.upkeep.rewriting import LostRowsError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SUBJECTS = 40
@@ -134,6 +136,19 @@ def test_what_is_new_stands_beside_what_was_there(spark: SparkSession, settings:
         expected |= dict(zip(rows["subject"].to_pylist(), rows["version"].to_pylist(), strict=True))
         compact(spark, settings, updates)
         assert _held(spark, settings) == expected
+
+
+def test_a_compaction_that_would_lose_a_key_commits_nothing(
+    spark: SparkSession, settings: SparkSettings, way: str
+) -> None:
+    if way == "spark":
+        return  # it cannot tell: its rows are never in one place
+    updates = UpdatesLayer(settings, replace(assets(settings), current=lambda rows: rows.limit(1)))
+    rows = _rows(1)
+    updates.append(rows)
+    with pytest.raises(LostRowsError, match=f"{rows.num_rows - 1} of {rows.num_rows} keys"):
+        compact(spark, settings, updates)
+    assert len(_held(spark, settings)) == rows.num_rows
 
 
 def test_nothing_to_do_makes_no_commit(spark: SparkSession, settings: SparkSettings) -> None:

@@ -55,6 +55,10 @@ class OvertakenError(RuntimeError):
     """Somebody else has rewritten what was read."""
 
 
+class LostRowsError(RuntimeError):
+    """A key was given and none came back: nothing is committed."""
+
+
 class Rewriting:
     """One compaction of one table: its closed rounds and the buckets of their keys."""
 
@@ -71,7 +75,7 @@ class Rewriting:
     def run(self) -> dict[str, int]:
         """Commit it; returns how many buckets and changed rows there were.
 
-        Raises TooLargeError before anything is written, OvertakenError when nothing came of it.
+        Raises TooLargeError before anything is written, OvertakenError and LostRowsError when nothing came of it.
         """
         fresh_files = [file for file in self._live if self._bucket(file) in self._rounds]
         if sum(file["size"] for file in fresh_files) > MOST_CHANGED_BYTES:
@@ -85,7 +89,9 @@ class Rewriting:
         graves = self._read(old, self._layered.grave.in_arrow(), *self._hashed)
         touched = Keys(pa.concat_tables([fresh.select(self._hashed), graves]))
         held = touched.of(self._read(old, touched.condition()))
-        folded = self._folded(pa.concat_tables([held, fresh]))
+        rows = pa.concat_tables([held, fresh])
+        folded = self._folded(rows)
+        self._see_that_none_is_lost(rows, folded)
         with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="compact") as pool:
             made = pool.map(lambda bucket: self._rewritten(bucket, old, touched, folded), sorted(buckets))
             new = [action for action in made if action is not None]
@@ -146,6 +152,16 @@ class Rewriting:
             return self._layered.table.schema.empty_table()
         found = self._layered.placed(self._layered.current(spark_frame(self._spark, rows))).toArrow()
         return found.cast(self._layered.table.schema)
+
+    def _see_that_none_is_lost(self, rows: pa.Table, folded: pa.Table) -> None:
+        """This is the one place where rows go for good: a key goes on account of a grave, or not at all."""
+        buried = rows.filter(self._layered.grave.in_arrow())
+        given, left, may_go = (set(_tuples(part.select(self._hashed))) for part in (rows, folded, buried))
+        lost = given - left - may_go
+        if lost:
+            raise LostRowsError(
+                f"{self._layered.table.name}: {len(lost)} of {len(given)} keys came to nothing"
+            )
 
     # --- files out, files in --------------------------------------------------------------------------------------------
 
