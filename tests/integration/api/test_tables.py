@@ -38,6 +38,10 @@ async def test_declare_change_read_and_delete(api: Api) -> None:
     assert (made["builtin"], made["last_refresh"], made["declaration"]["interval"]) == (False, None, 60)
     assert made["declaration"]["fact"]["as"] == "bills"
     assert published(api, tenant)[-1]["declaration"] == made["declaration"]
+    read = (await api.client.get(PATH, headers=headers)).json()["declaration"]
+    assert list(read["select"]) == list(EXAMPLE["select"]), (
+        "columns stand in the order in which they were declared"
+    )
     again = await api.client.put(
         PATH, content=EXAMPLE_YAML, headers=headers | {"Content-Type": "application/yaml"}
     )

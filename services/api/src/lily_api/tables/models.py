@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, Index, Text, func, text
+from sqlalchemy import JSON, CheckConstraint, Index, Text, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from lily_common.db import Base, TenantOwned
@@ -22,7 +22,8 @@ class GoldTable(TenantOwned, Base):
 
     tenant: Mapped[str] = mapped_column(Text, primary_key=True)
     name: Mapped[str] = mapped_column(Text, primary_key=True)
-    declaration: Mapped[dict[str, Any]]
+    #: JSON and not JSONB, which forgets in which order columns were declared.
+    declaration: Mapped[dict[str, Any]] = mapped_column(JSON)
     status: Mapped[str] = mapped_column(Text, server_default="active")
     published: Mapped[bool] = mapped_column(server_default="false")
     created_by: Mapped[str]

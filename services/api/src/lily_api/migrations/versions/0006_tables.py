@@ -24,7 +24,7 @@ def upgrade() -> None:
         "gold_tables",
         sa.Column("tenant", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("declaration", postgresql.JSONB(), nullable=False),
+        sa.Column("declaration", sa.JSON(), nullable=False),
         sa.Column("status", sa.Text(), server_default="active", nullable=False),
         sa.Column("published", sa.Boolean(), server_default="false", nullable=False),
         sa.Column("created_by", sa.Text(), nullable=False),
