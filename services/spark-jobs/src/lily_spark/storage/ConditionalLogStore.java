@@ -9,12 +9,11 @@ import java.util.Arrays;
 import java.util.Iterator;
 
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.io.IOUtils;
 
+import io.delta.storage.CloseableIterator;
 import io.delta.storage.HadoopFileSystemLogStore;
 
 /**
@@ -41,8 +40,10 @@ public class ConditionalLogStore extends HadoopFileSystemLogStore {
         try {
             put((FSDataOutputStream) fs.createFile(path).must(CONDITIONAL, true).build(), content);
         } catch (IOException refused) {
-            byte[] held = read(fs, path);
-            if (held == null) {
+            byte[] held;
+            try {
+                held = held(path, configuration);
+            } catch (FileNotFoundException none) {
                 throw refused;
             }
             // An attempt whose answer was lost is refused when it is made again: what is there is then our own.
@@ -73,16 +74,12 @@ public class ConditionalLogStore extends HadoopFileSystemLogStore {
         out.close();
     }
 
-    /** What the file holds; null when there is none. */
-    private static byte[] read(FileSystem fs, Path path) throws IOException {
-        ByteArrayOutputStream held = new ByteArrayOutputStream();
-        FSDataInputStream in;
+    private byte[] held(Path path, Configuration configuration) throws IOException {
+        CloseableIterator<String> lines = read(path, configuration);
         try {
-            in = fs.open(path);
-            IOUtils.copyBytes(in, held, 65536, true);
-        } catch (FileNotFoundException none) {
-            return null;
+            return joined(lines);
+        } finally {
+            lines.close();
         }
-        return held.toByteArray();
     }
 }
