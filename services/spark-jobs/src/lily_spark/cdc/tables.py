@@ -93,24 +93,28 @@ def newest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     large = [field.name for field in fields if may_lack(field.name, field.dataType)]
     names = [field.name for field in fields]
     small = [name for name in names if name not in large]
+    # One aggregate a column: those that the reader does not ask for are not even read.
+    whole = [
+        F.expr(f"max_by({quoted(name)}, __version)").alias(f"__v{place}") for place, name in enumerate(small)
+    ]
     known = [
         F.expr(
             f"max_by(struct({quoted(name)} AS value, {_known_version(name)} AS version), {_known_version(name)})"
         ).alias(f"__k{place}")
         for place, name in enumerate(large)
     ]
-    whole = F.expr(f"max_by(struct({', '.join(map(quoted, small))}), __version)").alias("__whole")
-    value = {name: f"__whole.{quoted(name)}" for name in small} | {
+    value = {name: f"__v{place}" for place, name in enumerate(small)} | {
         name: f"__k{place}.value" for place, name in enumerate(large)
     }
+    version = value["__version"]
     lacking = [f"IF(__k{place} IS NULL, {literal(name)}, NULL)" for place, name in enumerate(large)]
     older = [
-        f"IF(__k{place}.version < __whole.__version, struct({literal(name)} AS k, __k{place}.version AS v), NULL)"
+        f"IF(__k{place}.version < {version}, struct({literal(name)} AS k, __k{place}.version AS v), NULL)"
         for place, name in enumerate(large)
     ]
     return (
         rows.groupBy(*map(quoted, key))
-        .agg(whole, *known)
+        .agg(*whole, *known)
         .selectExpr(
             *map(quoted, key),
             *(f"{value[name]} AS {quoted(name)}" for name in names),
