@@ -1,0 +1,1 @@
+"""Rules by which tags and properties travel down lineage and hierarchy."""
