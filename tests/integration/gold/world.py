@@ -15,9 +15,9 @@ from lily_common.gold.spec import TableSpec, read
 from lily_spark.cdc.tables import latest, row_table
 from lily_spark.config import SparkSettings
 from lily_spark.gold.refresh import Refresher
-from lily_spark.gold.snapshots import open_snapshot
 from lily_spark.gold.sources import RowSource
 from lily_spark.sinks.layers import UpdatesLayer
+from lily_spark.storage.snapshots import open_snapshot
 from lily_spark.tables import open_table
 from lily_spark.upkeep.compaction import compact
 

@@ -157,11 +157,20 @@ class Propagation(RuleBasedStateMachine):
 
     @rule()
     def lose_index(self) -> None:
-        """The index is made anew from all registers."""
+        """The index is made anew from what the lake holds; the rest comes after."""
         self.facts.close()
         self.facts = Facts(":memory:")
         self.rounds = Rounds(self.facts)
-        self.arrived = [row for event in self.events for row in rows_of(event)]
+        rules = {"t": self.rules}
+        lost = [row for event in self.events for row in rows_of(event)]
+        waiting = {(row.subject, row.register, row.version) for row in self.arrived}
+        self.rounds.load(
+            [row for row in lost if (row.subject, row.register, row.version) not in waiting], rules
+        )
+        self.changed = [
+            (name, self._trigger(name))
+            for name in {*self.rules, *(rule for _tenant, rule in self.facts.rules_held())}
+        ]
 
     @rule()
     def go(self) -> None:
@@ -172,7 +181,7 @@ class Propagation(RuleBasedStateMachine):
         told: list[Told] = []
         for name, trigger in changed:
             told += self.rounds.change("t", name, rules, trigger)
-        return told + self.rounds.take(rows, rules)
+        return [*told, *self.rounds.take(rows, rules)]
 
     def _tell(self, told: list[Told]) -> None:
         known = {(event["source"], event["id"]) for event in self.events}

@@ -107,9 +107,11 @@ def assemble(registers: Mapping[str, Register]) -> AssetState:
     """The asset that these registers make: deletes hide what is older, upserts clear older fields of their aspect."""
     tombstone = registers[DELETED].version if DELETED in registers else ""
     live = {key: reg for key, reg in registers.items() if key != DELETED and reg.version > tombstone}
+    # What came by propagation says nothing of whether the asset itself is there.
+    own = any(reg.data.get("origin_kind") != "propagated" for reg in live.values())
     state = AssetState(
-        exists=bool(live),
-        deleted=bool(tombstone) and not live,
+        exists=own,
+        deleted=bool(tombstone) and not own,
         version=max((reg.version for reg in registers.values()), default=""),
     )
     _assemble_fields(live, state)
@@ -119,7 +121,7 @@ def assemble(registers: Mapping[str, Register]) -> AssetState:
             tag, _, origin = rest.partition(SEPARATOR)
             detail = {
                 name: reg.data[name]
-                for name in ("origin_kind", "path", "depth", "reason")
+                for name in ("origin_kind", "origin_asset", "rule", "path", "depth", "reason")
                 if reg.data.get(name) is not None
             }
             detail.setdefault("origin_kind", "direct")

@@ -17,6 +17,7 @@ from lily_api.capture import reconciler as capture
 from lily_api.commands import results as command_results
 from lily_api.commands.endpoints import router as commands
 from lily_api.connectors.endpoints import router as connectors
+from lily_api.declarations import publishing as declarations
 from lily_api.deliveries.endpoints import router as deliveries
 from lily_api.erasures import progress as erasure_progress
 from lily_api.erasures import stopping as erasure_stopping
@@ -30,6 +31,7 @@ from lily_api.lake import reader as lake
 from lily_api.lineage.endpoints import router as lineage
 from lily_api.oauth.endpoints import router as oauth
 from lily_api.openlineage.endpoints import router as openlineage_events
+from lily_api.propagation.endpoints import router as propagation
 from lily_api.services import Services, build
 from lily_api.stream import hub as stream_hub
 from lily_api.stream.endpoints import router as stream
@@ -63,6 +65,7 @@ ROUTERS: list[APIRouter] = [
     stream,
     commands,
     tables,
+    propagation,
     erasures,
 ]
 
@@ -74,6 +77,7 @@ BACKGROUND: list[Callable[[Services], AbstractAsyncContextManager[None]]] = [
     command_results.running,
     capture.running,
     table_refreshes.running,
+    declarations.running,
     erasure_stopping.running,
     erasure_progress.running,
 ]

@@ -46,6 +46,10 @@ _TAGS = [
     {"name": "commands", "description": "What the lake job is asked to do, and how it went"},
     {"name": "erasures", "description": "Erasing for good: assets, persons, tenants; with a signed report"},
     {"name": "tables", "description": "Incremental tables: analytics refreshed by what has changed"},
+    {
+        "name": "propagation",
+        "description": "Rules by which tags and properties travel down lineage and hierarchy",
+    },
 ]
 _SECURITY = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key"},

@@ -11,7 +11,7 @@ from lily_cli.app import connect, examples, group
 from lily_cli.client import path_segment
 from lily_cli.output import JsonFlag, out, print_json, print_rows, say
 
-app = group("Assets: get, list, lineage, incidents, history.")
+app = group("Assets: get, list, tags, lineage, incidents, history.")
 AssetArgument = Annotated[
     str, typer.Argument(metavar="QUALIFIED_NAME", help="e.g. postgres://shop-db:5432/shop/public/customers.")
 ]
@@ -39,6 +39,30 @@ def get(
         print_json(found)
     else:
         out().print(views.asset(found))
+
+
+@app.command(epilog=examples("lily assets tags postgres://shop-db:5432/shop/public/customers/email"))
+def tags(
+    ctx: typer.Context,
+    *,
+    asset: AssetArgument,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="Time (RFC 3339): as the lake had it then.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show an asset's tags, and why each is there."""
+    with connect(ctx) as client:
+        found = client.get(f"/v1/assets/{path_segment(asset)}/tags", {"explain": True, "as_of": as_of})
+    if as_json:
+        print_json(found)
+        return
+    for held in found["tags"]:
+        out().print(held["tag"], style="bold")
+        for origin in held["origins"]:
+            say(f"  {origin['because']}")
+    if not found["tags"]:
+        say("no tags")
 
 
 @app.command(

@@ -10,14 +10,14 @@ import typer
 
 from lily_cli.app import connect, examples, group
 from lily_cli.client import LilyClient, path_segment
+from lily_cli.declarations import declare
 from lily_cli.durations import parse_duration
-from lily_cli.errors import CliError, UsageError
+from lily_cli.errors import CliError
 from lily_cli.output import Column, JsonFlag, err, out, print_fields, print_json, print_rows, say, table
 
 app = group("Incremental tables: apply, list, show, rows, plan, refresh, check, explain, delete.")
 _OVER: Final = ("succeeded", "failed")
 _POLL_SECONDS = 0.3
-_NAME = r"name:"
 _SHOWN = 20
 NameArgument = Annotated[str, typer.Argument(help="The table's name.")]
 WaitOption = Annotated[str, typer.Option(help="How long to wait for the lake job, e.g. 5m.")]
@@ -33,16 +33,8 @@ def apply(
     as_json: JsonFlag = False,
 ) -> None:
     """Declare tables, or change their declarations. The lake job builds them within their interval."""
-    made = []
     with connect(ctx) as client:
-        for file in files:
-            try:
-                text = file.read_bytes()
-            except OSError as missing:
-                raise UsageError(f"cannot read {file}: {missing.strerror}") from None
-            name = _named(text) or file.stem
-            made.append(client.put_text(f"/v1/tables/{path_segment(name)}", text, "application/yaml"))
-            say(f"{name} is declared")
+        made = declare(client, "/v1/tables", files)
     if as_json:
         print_json(made)
 
@@ -209,14 +201,6 @@ def _print_refresh(name: str, told: Row, *, as_json: bool) -> None:
     if rows:
         columns: list[Column] = [("KEY", "key"), ("WHAT", "kind"), ("COLUMNS", "columns")]
         out().print(table(rows[:_SHOWN], columns, title=f"{len(rows)} of the rows that differed"))
-
-
-def _named(text: bytes) -> str | None:
-    """The name that a declaration gives itself."""
-    for line in text.decode("utf-8", "replace").splitlines():
-        if line.startswith(_NAME):
-            return line.removeprefix(_NAME).split("#")[0].strip().strip("'\"") or None
-    return None
 
 
 def _how(detail: Row) -> str | None:

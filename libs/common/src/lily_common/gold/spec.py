@@ -10,9 +10,10 @@ import hashlib
 import json
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, model_validator
 
+from lily_common.declaring import problems
+from lily_common.declaring import wrong as _fail
 from lily_common.gold.durations import Seconds
 from lily_common.gold.sides import (
     MAX_COLUMNS,
@@ -111,22 +112,6 @@ class TableSpec(Strict):
 def read(declaration: Any) -> TableSpec:
     """The checked declaration. Raises pydantic's ValidationError, whose locations name the fields."""
     return TableSpec.model_validate(declaration)
-
-
-def problems(invalid: ValidationError) -> list[tuple[str, str]]:
-    """(field, what is wrong) of each error, the field as `dimensions.0.on`."""
-    found = invalid.errors(include_url=False, include_input=False)
-    return [(_field(item), item["msg"]) for item in found]
-
-
-def _field(item: Any) -> str:
-    named = (item.get("ctx") or {}).get("field")
-    return str(named or ".".join(str(part) for part in item["loc"]) or "declaration")[:500]
-
-
-def _fail(field: str, message: str) -> PydanticCustomError:
-    text = message.replace("{", "(").replace("}", ")")
-    return PydanticCustomError("declaration", f"{text}", {"field": field})
 
 
 def _parsed(field: str, text: str) -> Expression:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from lily_common.declaring import wrong
 from lily_common.names import AssetType
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,62}$"
@@ -58,11 +58,11 @@ class Rule(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.classifications is None) == (self.property is None):
-            raise _fail("classifications", "exactly one of classifications and property is wanted")
+            raise wrong("classifications", "exactly one of classifications and property is wanted")
         if self.property in _OWN_FIELDS:
-            raise _fail("property", f"{self.property} belongs to an asset itself and does not travel")
+            raise wrong("property", f"{self.property} belongs to an asset itself and does not travel")
         if len(set(self.along)) != len(self.along):
-            raise _fail("along", "each way once")
+            raise wrong("along", "each way once")
         return self
 
     def carries(self, tag: str) -> bool:
@@ -85,20 +85,5 @@ def read(declaration: Any) -> Rule:
     return Rule.model_validate(declaration)
 
 
-def problems(invalid: ValidationError) -> list[tuple[str, str]]:
-    """(field, what is wrong) of each error."""
-    return [
-        (
-            str((item.get("ctx") or {}).get("field") or ".".join(map(str, item["loc"])) or "rule")[:500],
-            item["msg"],
-        )
-        for item in invalid.errors(include_url=False, include_input=False)
-    ]
-
-
 def _matches(tag: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(tag, pattern) for pattern in patterns)
-
-
-def _fail(field: str, message: str) -> PydanticCustomError:
-    return PydanticCustomError("rule", f"{message}", {"field": field})

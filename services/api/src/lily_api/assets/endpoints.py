@@ -10,7 +10,7 @@ from lily_api import paging
 from lily_api.assets import service, views
 from lily_api.assets.repository import Filter
 from lily_api.assets.routing import QualifiedNamePath, SubResource, checked
-from lily_api.assets.schemas import AssetSummary, AssetView, HistoryEntry, IncidentView
+from lily_api.assets.schemas import AssetSummary, AssetTags, AssetView, HistoryEntry, IncidentView
 from lily_api.auth.permissions import AssetsRead
 from lily_api.lake.moments import AsOf, moment
 from lily_api.lake.reader import Place
@@ -91,6 +91,24 @@ async def get_history(
         items=entries,
         next_cursor=paging.encode(rfc3339(last.accepted_time), last.version) if last else None,
     )
+
+
+@parts.get("/{qualified_name:path}/tags", summary="Read an asset's tags")
+async def get_tags(
+    principal: AssetsRead,
+    lily: ServicesDep,
+    *,
+    qualified_name: QualifiedNamePath,
+    explain: Annotated[bool, Query(description="Say in words why each tag is there")] = False,
+    as_of: AsOf = None,
+) -> AssetTags:
+    """Effective tags with the origins that keep them alive, those by propagation with rule, origin and path."""
+    name = checked(qualified_name)
+    if as_of is None:
+        found = await service.get(lily, principal.tenant, name)
+    else:
+        found = await service.get_as_of(lily, principal.tenant, name, moment(as_of))
+    return views.explained(found) if explain else AssetTags(qualified_name=name, tags=found.tags)
 
 
 @router.get("/{qualified_name:path}", summary="Read an asset")

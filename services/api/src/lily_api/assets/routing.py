@@ -1,6 +1,6 @@
 """Qualified names in paths. They hold `/`, and may even end in `/lineage`: how a path is read must not be a guess.
 
-The rule: a sub-resource (`lineage`, `incidents`, `history`) is the last segment after a slash that the client did
+The rule: a sub-resource (`lineage`, `incidents`, `history`, `tags`) is the last segment after a slash that the client did
 *not* percent-encode. A name with its own slashes encoded (`%2F`) is thus never ambiguous; written plainly it works
 as well, unless the name itself ends in such a word. Servers hand on the path decoded, so the raw path decides.
 """
@@ -23,7 +23,7 @@ QualifiedNamePath = Annotated[
         max_length=2048,
         description=(
             "The asset's qualified name, percent-encoded with its slashes (`/` as `%2F`). Plain slashes work too, "
-            "but a plain last segment `lineage`, `incidents` or `history` names the sub-resource"
+            "but a plain last segment `lineage`, `incidents`, `history` or `tags` names the sub-resource"
         ),
         examples=["postgres://shop-db:5432/shop/public/customers/email"],
     ),

@@ -18,9 +18,12 @@ class TagOrigin(Output):
 
     origin: str = Field(examples=["direct"])
     origin_kind: str = Field(examples=["direct"], description="direct, propagated or rule")
+    origin_asset: JsonValue = Field(None, description="The asset that it came from, when propagated")
+    rule: JsonValue = Field(None, description="The rule that it came by, when propagated")
     path: JsonValue = Field(None, description="Assets from the origin to here, when propagated")
     depth: JsonValue = None
     reason: JsonValue = None
+    because: str | None = Field(None, description="Why the tag is there, in words, when asked to explain")
 
 
 class AssetTag(Output):
@@ -28,6 +31,13 @@ class AssetTag(Output):
 
     tag: str = Field(examples=["PII"])
     origins: list[TagOrigin]
+
+
+class AssetTags(Output):
+    """The tags of one asset."""
+
+    qualified_name: str = Field(examples=[_NAME])
+    tags: list[AssetTag]
 
 
 class AssetView(Output):

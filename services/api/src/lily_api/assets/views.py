@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import orjson
 
-from lily_api.assets.schemas import AssetTag, AssetView, HistoryEntry, IncidentView, TagOrigin
+from lily_api.assets.schemas import AssetTag, AssetTags, AssetView, HistoryEntry, IncidentView, TagOrigin
 from lily_api.lake.reader import PastEvent
 from lily_common.documents import version_time, without_sensitive
 from lily_common.envelope import parse_time
@@ -48,6 +48,34 @@ def _tags(state: AssetState) -> list[AssetTag]:
         AssetTag(tag=tag, origins=[TagOrigin(**origin) for origin in origins])
         for tag, origins in sorted(state.tags.items())
     ]
+
+
+def explained(found: AssetView) -> AssetTags:
+    """The tags, with a word on why each origin gives it."""
+    tags = [
+        AssetTag(
+            tag=held.tag,
+            origins=[
+                origin.model_copy(update={"because": _because(held.tag, origin)}) for origin in held.origins
+            ],
+        )
+        for held in found.tags
+    ]
+    return AssetTags(qualified_name=found.qualified_name, tags=tags)
+
+
+def _because(tag: str, origin: TagOrigin) -> str:
+    if origin.origin_kind == "propagated":
+        path = origin.path if isinstance(origin.path, list) else []
+        way = " → ".join(map(str, path)) or str(origin.origin_asset)
+        text = (
+            f"{origin.origin_asset or path[:1]} is tagged {tag}, and the rule {origin.rule} carries it: {way}"
+        )
+    elif origin.origin_kind == "rule":
+        text = f"the rule {origin.rule or origin.origin} found that it is {tag}"
+    else:
+        text = f"{tag} was attached to the asset itself, as of {origin.origin}"
+    return f"{text} ({origin.reason})" if origin.reason else text
 
 
 def incident(document: Mapping[str, Any]) -> IncidentView:

@@ -25,6 +25,8 @@ class Scope(StrEnum):
     STREAM_READ = "stream:read"
     TABLES_READ = "tables:read"
     TABLES_WRITE = "tables:write"
+    PROPAGATION_READ = "propagation:read"
+    PROPAGATION_WRITE = "propagation:write"
     ERASURES_READ = "erasures:read"
     ERASURES_WRITE = "erasures:write"
     TENANTS_WRITE = "tenants:write"

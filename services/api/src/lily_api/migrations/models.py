@@ -17,6 +17,7 @@ MODULES = [
     "lily_api.tables.models",
     "lily_api.capture.models",
     "lily_api.erasures.models",
+    "lily_api.declarations.models",
 ]
 
 for _module in MODULES:

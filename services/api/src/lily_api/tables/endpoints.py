@@ -9,12 +9,13 @@ from fastapi import APIRouter, Request, Response
 from lily_api import paging
 from lily_api.auth.permissions import TablesRead, TablesWrite
 from lily_api.bodies import read_body
+from lily_api.declarations.parsing import declared_body
 from lily_api.lake.moments import AsOf, moment
 from lily_api.schemas import Page
 from lily_api.services import ServicesDep
 from lily_api.tables import service
 from lily_api.tables.parsing import read_declaration
-from lily_api.tables.schemas import TableName, TableView, declaration_body
+from lily_api.tables.schemas import EXAMPLE, EXAMPLE_YAML, TableName, TableView
 
 router = APIRouter(prefix="/v1/tables", tags=["tables"])
 
@@ -23,7 +24,7 @@ router = APIRouter(prefix="/v1/tables", tags=["tables"])
     "/{table}",
     summary="Declare an incremental table",
     responses={201: {"model": TableView, "description": "Declared for the first time"}},
-    openapi_extra={"requestBody": declaration_body()},
+    openapi_extra={"requestBody": declared_body("TableSpec", EXAMPLE, EXAMPLE_YAML)},
 )
 async def put_table(
     principal: TablesWrite, lily: ServicesDep, table: TableName, request: Request, response: Response

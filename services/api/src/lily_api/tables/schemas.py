@@ -11,7 +11,6 @@ from pydantic import Field
 from lily_api.schemas import Output
 from lily_common.gold.spec import NAME_PATTERN, TableSpec
 
-JSON, YAML = "application/json", "application/yaml"
 TableName = Annotated[str, Path(pattern=NAME_PATTERN, description="The table's name")]
 
 EXAMPLE: dict[str, Any] = {
@@ -51,17 +50,6 @@ select:
 key: [bill_id]
 interval: 60s
 """
-
-
-def declaration_body() -> dict[str, Any]:
-    """The OpenAPI form of a declaration, as JSON or YAML."""
-    return {
-        "required": True,
-        "content": {
-            JSON: {"schema": {"$ref": "#/components/schemas/TableSpec"}, "example": EXAMPLE},
-            YAML: {"schema": {"type": "string"}, "example": EXAMPLE_YAML},
-        },
-    }
 
 
 class RefreshView(Output):

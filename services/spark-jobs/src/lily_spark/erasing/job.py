@@ -50,7 +50,15 @@ Paths = Callable[[], Iterable[str]]
 class Erasing:
     """Carries out open erasures, one after the other. Used by the upkeep thread."""
 
-    def __init__(self, spark: SparkSession, settings: SparkSettings, paths: Paths) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: SparkSettings,
+        paths: Paths,
+        forget: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`forget` makes the indexes anew that are made of the tables and may hold what was erased."""
+        self._forget = forget
         self._spark = spark
         self._settings = settings
         self._paths = paths
@@ -117,6 +125,7 @@ class Erasing:
                 break
             if rounds == 1 or touched:
                 yield from self._wait(self._settings.erase_grace_seconds)
+        self._forget()
         for table in tables:
             yield from self._swept(entry, matcher, table)
         # The object store lets go of removed objects a moment later; only then can its volumes be written anew.

@@ -12,7 +12,8 @@ from lily_spark.config import SparkSettings
 from lily_spark.gold.keys import touched_by
 from lily_spark.gold.plan import Plan
 from lily_spark.gold.refresh import Refresher, why_build, why_full
-from lily_spark.gold.snapshots import (
+from lily_spark.gold.target import State
+from lily_spark.storage.snapshots import (
     Span,
     TooManyChangesError,
     VersionGoneError,
@@ -20,7 +21,6 @@ from lily_spark.gold.snapshots import (
     row_count,
     version_at,
 )
-from lily_spark.gold.target import State
 
 #: How far back the movement of a source is looked at, at most.
 _LOOK_BACK = timedelta(hours=24)

@@ -11,8 +11,8 @@ from lily_common.gold.spec import Dimension, Side
 from lily_spark.gold.keys import key_names, known
 from lily_spark.gold.plan import Plan
 from lily_spark.gold.scan import distinct, only, typed
-from lily_spark.gold.snapshots import CHANGE, Span, changes
 from lily_spark.gold.sources import DELETED, KNOWN, UNAVAILABLE, VERSION, RowSource, Source
+from lily_spark.storage.snapshots import CHANGE, Span, changes
 
 _ROWS = ["insert", "update_postimage"]
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lily_common.gold.spec import Dimension, Side
 from lily_spark.gold.plan import Plan
 from lily_spark.gold.scan import distinct, typed
-from lily_spark.gold.snapshots import Span, TooManyChangesError
+from lily_spark.storage.snapshots import Span, TooManyChangesError
 
 #: The column that names the sides of which a change concerns a fact.
 SPOKE = "__spoke"

@@ -23,8 +23,8 @@ from lily_spark.gold.keys import Touched, touched
 from lily_spark.gold.merging import OP, REMOVE, UPSERT
 from lily_spark.gold.plan import Plan, resolve
 from lily_spark.gold.rows import Rows
-from lily_spark.gold.snapshots import Span, TooManyChangesError, VersionGoneError, is_gone, version_at
 from lily_spark.gold.target import State, Target
+from lily_spark.storage.snapshots import Span, TooManyChangesError, VersionGoneError, is_gone, version_at
 
 log = get_logger(__name__)
 INCREMENTAL, FULL = "incremental", "full"

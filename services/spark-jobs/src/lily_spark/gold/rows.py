@@ -16,9 +16,9 @@ from lily_spark.gold import joining, merging
 from lily_spark.gold.found import found_of
 from lily_spark.gold.keys import SPOKE, key_names
 from lily_spark.gold.plan import Plan
-from lily_spark.gold.snapshots import Span
 from lily_spark.gold.sources import RowSource
 from lily_spark.layered import quoted
+from lily_spark.storage.snapshots import Span
 from lily_spark.transforms.frames import spark_frame
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from lily_spark.config import SparkSettings
-from lily_spark.gold.snapshots import TooManyChangesError, VersionGoneError, is_gone, plain
+from lily_spark.storage.snapshots import TooManyChangesError, VersionGoneError, is_gone, plain
 from lily_spark.tables import storage_options
 
 #: More rows than this are not held in memory: all of them are then computed by Spark.

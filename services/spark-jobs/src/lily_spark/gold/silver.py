@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from lily_spark.config import SparkSettings
 from lily_spark.gold.scan import Snapshot, among, distinct, only, typed
-from lily_spark.gold.snapshots import Span, VersionGoneError, changes, open_snapshot
 from lily_spark.gold.sources import UNAVAILABLE
+from lily_spark.storage.snapshots import Span, VersionGoneError, changes, open_snapshot
 from lily_spark.tables import ASSETS
 from lily_spark.transforms.frames import spark_frame
 from lily_spark.transforms.overview import EDGE, asset_rows, edge_rows

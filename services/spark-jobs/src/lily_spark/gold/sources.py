@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 from lily_spark.cdc.tables import KEY_PROPERTY, newest
 from lily_spark.config import SparkSettings
 from lily_spark.gold.scan import Snapshot, among, distinct, only, typed
-from lily_spark.gold.snapshots import Span, VersionGoneError, changes, open_snapshot, plain
 from lily_spark.layered import PRIMARY, UPDATES, quoted, united
+from lily_spark.storage.snapshots import Span, VersionGoneError, changes, open_snapshot, plain
 from lily_spark.transforms.frames import spark_frame
 
 UNAVAILABLE = "__unavailable"

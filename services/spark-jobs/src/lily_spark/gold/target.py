@@ -20,9 +20,9 @@ from lily_spark.cdc.tables import ADDED, row_table
 from lily_spark.config import SparkSettings
 from lily_spark.gold.merging import OP, REMOVE, UPSERT, table_columns
 from lily_spark.gold.plan import Plan
-from lily_spark.gold.snapshots import open_snapshot
 from lily_spark.layered import Layered, quoted
 from lily_spark.sinks.layers import UpdatesLayer
+from lily_spark.storage.snapshots import open_snapshot
 
 _REFRESH, _SPEC, _FULL, _TIME = "refresh", "declaration", "full", "time"
 

@@ -17,6 +17,7 @@ from lily_spark.config import SparkSettings
 from lily_spark.erasing.job import Erasing
 from lily_spark.gold.worker import GoldWorker
 from lily_spark.jobs import cdc, events, mirror, raw, replay
+from lily_spark.propagation.worker import Propagator
 from lily_spark.runtime.app import Application, run
 from lily_spark.runtime.kafka import wait_for_topics
 from lily_spark.session import App
@@ -43,7 +44,8 @@ def wire(app: Application) -> None:
         evolution.evolve(table, settings)
     evolution.number_events(settings)
     updates = UpdatesLayer(settings, layered.assets(settings))
-    sink = EventSink(settings, updates)
+    propagator = Propagator(settings)
+    sink = EventSink(settings, updates, appended=propagator.wake)
     upkeep = Upkeep(app.spark, settings, updates)
     mirror.add(app)
     app.queries.add("events", partial(events.start, app, sink))
@@ -52,11 +54,13 @@ def wire(app: Application) -> None:
     upkeep.add(*changes.tasks())
     upkeep.housekeeping.register(changes.paths)
     replay.add(app, upkeep)
-    upkeep.add(Erasing(app.spark, settings, upkeep.housekeeping.paths).task())
+    upkeep.add(Erasing(app.spark, settings, upkeep.housekeeping.paths, propagator.forget).task())
+    upkeep.handle("preview_propagation", propagator.preview)
     gold = GoldWorker(app.spark, settings)
     for command, handler in gold.handlers.items():
         upkeep.handle(command, handler)
     upkeep.housekeeping.register(gold.paths)
     upkeep.start()
     gold.start()
-    app.at_stop += [gold.stop, upkeep.stop]
+    propagator.start()
+    app.at_stop += [propagator.stop, gold.stop, upkeep.stop]

@@ -162,6 +162,11 @@ class Facts:
         row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 
+    def notes(self, prefix: str) -> list[tuple[str, Any]]:
+        """(name, value) of all notes whose name begins so."""
+        sql = "SELECT name, value FROM meta WHERE substr(name, 1, ?) = ?"
+        return list(self._db.execute(sql, (len(prefix), prefix)))
+
     # --- what came ----------------------------------------------------------------------------------------------------
 
     def take(self, row: Row, properties: frozenset[str]) -> set[int]:
@@ -434,6 +439,13 @@ class Facts:
         else:
             sql = "SELECT asset FROM reached WHERE cause = ? AND origin = ? AND live AND depth"
             rows = self._db.execute(sql, (cause, origin))
+        return [asset for (asset,) in rows]
+
+    def read_back(self, cause: int) -> list[int]:
+        """Assets of which something was told that the index itself does not stand for."""
+        rows = self._db.execute(
+            "SELECT asset FROM reached WHERE cause = ? AND told >= '?' AND told < '@'", (cause,)
+        )
         return [asset for (asset,) in rows]
 
     def after(self, cause: int, number: int) -> list[int]:

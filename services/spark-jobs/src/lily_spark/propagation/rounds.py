@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 import orjson
 
@@ -20,8 +21,8 @@ from lily_spark.propagation.reach import Graph, Node, Reached, Repair
 from lily_spark.propagation.telling import SOURCE, Told, Trigger
 from lily_spark.propagation.view import HeldBy, PropertyGraph, RuleGraph, TagGraph
 
-#: Told, but what exactly the index does not know.
-UNKNOWN = "?"
+#: Begins what an index holds as told that it has read back from the lake; then follows a digest of the way, if any.
+_READ_BACK = "?"
 #: tenant -> rule's name -> rule
 Rules = Mapping[str, Mapping[str, Rule]]
 
@@ -49,8 +50,17 @@ class Rounds:
         """Properties that travel by any of the rules."""
         return frozenset(rule.property for held in rules.values() for rule in held.values() if rule.property)
 
-    def take(self, rows: Iterable[Row], rules: Rules) -> list[Told]:
-        """Take in these registers and return what is to be told on their account."""
+    def load(self, rows: Iterable[Row], rules: Rules) -> None:
+        """Take in registers of an index made anew; nothing follows until `change` has been called for every rule."""
+        properties = self.properties(rules)
+        for row in rows:
+            if row.is_derived:
+                self._read_back(row, Trigger.of(row.version), {})
+            else:
+                self._facts.take(row, properties)
+
+    def take(self, rows: Iterable[Row], rules: Rules) -> Iterator[Told]:
+        """Take in these registers and say what is to be told on their account."""
         properties = self.properties(rules)
         dirty: dict[Node, Trigger] = {}
         work: dict[int, _Work] = {}
@@ -66,9 +76,9 @@ class Rounds:
             for rule in rules.get(tenant, {}).values():
                 for cause in self._causes(tenant, rule, node):
                     work.setdefault(cause.id, _Work(cause, trigger)).add(node, trigger)
-        return self._all(work.values(), rules)
+        yield from self._all(work.values(), rules)
 
-    def change(self, tenant: str, name: str, rules: Rules, trigger: Trigger) -> list[Told]:
+    def change(self, tenant: str, name: str, rules: Rules, trigger: Trigger) -> Iterator[Told]:
         """What follows from the rule `name` being as it is now, or gone."""
         work = {cause.id: _Work(cause, trigger) for cause in self._facts.causes_of(tenant, name)}
         rule = rules.get(tenant, {}).get(name)
@@ -77,11 +87,16 @@ class Rounds:
                 work.setdefault(cause.id, _Work(cause, trigger))
         for each in work.values():
             each.seeds.update(self._facts.reaching(each.cause.id))
+            each.seeds.update(self._facts.read_back(each.cause.id))
             if each.cause.origin != NOBODY:
                 each.seeds.add(each.cause.origin)
             elif rule is not None:
                 each.seeds.update(self._facts.owning(tenant, each.cause.what))
-        return self._all(work.values(), rules)
+            if rule is not None:
+                # Where it has reached, edges may lead on that the rule did not follow before.
+                graph = RuleGraph(self._facts, rule)
+                each.seeds.update([after for node in each.seeds for after in graph.out(node)])
+        yield from self._all(work.values(), rules)
 
     # --- which causes ---------------------------------------------------------------------------------------------
 
@@ -111,23 +126,21 @@ class Rounds:
 
     # --- what follows ---------------------------------------------------------------------------------------------
 
-    def _all(self, works: Iterable[_Work], rules: Rules) -> list[Told]:
+    def _all(self, works: Iterable[_Work], rules: Rules) -> Iterator[Told]:
         graphs: dict[tuple[str, str], RuleGraph] = {}
-        told: list[Told] = []
         for work in works:
             cause = work.cause
             rule = rules.get(cause.tenant, {}).get(cause.rule)
             if rule is None or not rule.enabled:
-                told += self._end(work)
+                yield from self._end(work)
                 continue
             graph = graphs.setdefault((cause.tenant, cause.rule), RuleGraph(self._facts, rule))
-            told += self._repair(work, graph)
-        return told
+            yield from self._repair(work, graph)
 
     def _end(self, work: _Work) -> Iterator[Told]:
         """The rule is no more: whatever it caused is taken back."""
-        unknown = {node for node in work.seeds if self._facts.reached(work.cause.id, node).told == UNKNOWN}
-        for node in unknown.union(self._facts.reaching(work.cause.id)):
+        facts, cause = self._facts, work.cause.id
+        for node in {*facts.reaching(cause), *facts.read_back(cause)}:
             yield from self._stand(work, node, None, [])
 
     def _repair(self, work: _Work, graph: RuleGraph) -> Iterator[Told]:
@@ -145,9 +158,9 @@ class Rounds:
         facts, cause = self._facts, work.cause
         standing = facts.reached(cause.id, node)
         if standing.reached is None or not standing.reached.depth:
-            if standing.told == UNKNOWN:
+            if standing.told.startswith(_READ_BACK):
                 yield from self._stand(work, node, standing.reached, [])
-        elif standing.told == UNKNOWN or standing.version <= facts.asset(node).grave:
+        elif standing.told.startswith(_READ_BACK) or standing.version <= facts.asset(node).grave:
             yield from self._stand(work, node, standing.reached, self._way(cause, node))
         if standing.reached is None or standing.reached.depth:
             return
@@ -168,7 +181,7 @@ class Rounds:
         """Note where the asset stands by now, and say what that means for those who listen."""
         facts, cause = self._facts, work.cause
         asset, held = facts.asset(node), facts.reached(cause.id, node)
-        known = held.told == UNKNOWN or (held.reached is not None and held.reached.depth > 0)
+        known = held.told.startswith(_READ_BACK) or (held.reached is not None and held.reached.depth > 0)
         was = known and held.version > asset.grave
         now = reached is not None and reached.depth > 0
         if not was and not now:
@@ -176,6 +189,9 @@ class Rounds:
             return
         here = reached if reached is not None and now else held.reached
         origin = cause.origin if cause.origin != NOBODY else here.origin if here is not None else node
+        if now and was and held.told == _digest(facts.asset(each).name for each in way):
+            facts.keep(cause.id, node, Standing(reached, held.version))
+            return
         value = self._value(cause, origin) if now else ""
         told = Told(
             tenant=cause.tenant,
@@ -216,6 +232,12 @@ class Rounds:
         held = facts.reached(cause.id, node)
         if row.version <= held.version:
             return
-        gone = row.type == ev.TAG_DETACHED and held.reached is None
-        facts.keep(cause.id, node, Standing(held.reached, row.version, "" if gone else UNKNOWN))
+        told = _digest(row.data.get("path") or ()) if row.type == ev.TAG_ATTACHED else _READ_BACK
+        if row.type == ev.TAG_DETACHED and held.reached is None:
+            told = ""
+        facts.keep(cause.id, node, Standing(held.reached, row.version, told))
         work.setdefault(cause.id, _Work(cause, trigger)).add(node, trigger)
+
+
+def _digest(way: Iterable[str]) -> str:
+    return _READ_BACK + blake2b("\x00".join(way).encode(), digest_size=8).hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -27,8 +27,16 @@ QUERY = "events"
 class EventSink:
     """Writes batches of parsed events. A batch, or any message of it, may come again: nothing is then doubled."""
 
-    def __init__(self, settings: SparkSettings, updates: UpdatesLayer, stop: Current = gate.current) -> None:
+    def __init__(
+        self,
+        settings: SparkSettings,
+        updates: UpdatesLayer,
+        stop: Current = gate.current,
+        appended: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`appended` is called when silver has more."""
         self._stop = stop
+        self._appended = appended
         self._settings = settings
         self._bronze = Appender(EVENTS, settings)
         self._silver = updates
@@ -57,6 +65,8 @@ class EventSink:
         bronze = self._pool.submit(self._append_new, bronze_rows(_rows(events, verdict.new)), verdict)
         registers = silver_rows(_rows(events, verdict.kept))
         self._silver.append(registers)
+        if registers.num_rows:
+            self._appended()
         bronze.result()
         STREAM_REPEATS.labels(QUERY).inc(verdict.repeats)
         STREAM_CONFLICTS.labels(QUERY).inc(verdict.conflicts)

@@ -50,10 +50,13 @@ def assets_latest(silver: DataFrame) -> DataFrame:
     core = F.col("live") & (F.col("register") == _CORE)
     field = F.col("live") & F.col("register").startswith("field|core|")
     tag = F.col("live") & F.col("register").startswith("tag|") & (F.col("type") == ev.TAG_ATTACHED)
+    # What came by propagation says nothing of whether the asset itself is there.
+    kind = F.when(F.col("register").startswith("tag|"), F.get_json_object("data", "$.origin_kind"))
+    propagated = F.coalesce(kind == "propagated", F.lit(False))
     held = F.struct("version", "type", "data")
     grouped = rows.groupBy(*KEY[:2]).agg(
         F.max("version").alias("version"),
-        F.max("live").alias("exists"),
+        F.max(F.col("live") & ~propagated).alias("exists"),
         F.max(F.when(core, held)).alias("core"),
         F.map_from_entries(
             F.collect_list(F.when(field, F.struct(F.expr("substring(register, 12)"), held)))

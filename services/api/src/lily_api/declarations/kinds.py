@@ -1,0 +1,22 @@
+"""The kinds of declarations, and the topic that each is told on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lily_common.events import PROPAGATION_RULES_TOPIC
+from lily_common.propagation.rules import MAX_RULES
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`name` stands in rows and in the audit log, `noun` in messages to people; a tenant has at most `most`."""
+
+    name: str
+    noun: str
+    topic: str
+    most: int
+
+
+PROPAGATION_RULE = Kind("propagation-rule", "propagation rule", PROPAGATION_RULES_TOPIC, MAX_RULES)
+KINDS = {kind.name: kind for kind in (PROPAGATION_RULE,)}

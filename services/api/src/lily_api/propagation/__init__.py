@@ -1,0 +1,1 @@
+"""Propagation: the rules that tenants declare, and what a change would do."""

@@ -1,0 +1,81 @@
+"""`/v1/propagation`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from lily_api import paging
+from lily_api.auth.permissions import PropagationRead, PropagationWrite
+from lily_api.bodies import read_body
+from lily_api.declarations import service
+from lily_api.declarations.kinds import PROPAGATION_RULE
+from lily_api.declarations.models import Declaration
+from lily_api.declarations.parsing import checked, declared_body, read_declaration
+from lily_api.propagation import previewing
+from lily_api.propagation.schemas import EXAMPLE, EXAMPLE_YAML, Preview, PreviewRequest, RuleName, RuleView
+from lily_api.schemas import Page
+from lily_api.services import ServicesDep
+from lily_common.propagation import rules
+
+router = APIRouter(prefix="/v1/propagation", tags=["propagation"])
+
+
+@router.put(
+    "/rules/{rule}",
+    summary="Declare a propagation rule",
+    responses={201: {"model": RuleView, "description": "Declared for the first time"}},
+    openapi_extra={"requestBody": declared_body("Rule", EXAMPLE, EXAMPLE_YAML)},
+)
+async def put_rule(
+    principal: PropagationWrite, lily: ServicesDep, rule: RuleName, request: Request, response: Response
+) -> RuleView:
+    """The lake job carries out what follows at once: what the rule causes now is told, what it caused no longer is
+    taken back."""
+    given = read_declaration(rule, request.headers.get("content-type", ""), await read_body(request))
+    body = checked(rules.read, given).model_dump(mode="json")
+    row, created = await service.declare(lily, principal, PROPAGATION_RULE, rule, body)
+    response.status_code = 201 if created else 200
+    return _view(row)
+
+
+@router.get("/rules", summary="List propagation rules")
+async def list_rules(
+    principal: PropagationRead, lily: ServicesDep, limit: paging.Limit = 100, cursor: paging.Cursor = None
+) -> Page[RuleView]:
+    """By name."""
+    after = paging.decode(cursor, str)
+    rows = await service.list_page(
+        lily, principal.tenant, PROPAGATION_RULE, after[0] if after else "", limit + 1
+    )
+    views = [_view(row) for row in rows[:limit]]
+    return Page[RuleView](
+        items=views, next_cursor=paging.encode(views[-1].name) if len(rows) > limit else None
+    )
+
+
+@router.get("/rules/{rule}", summary="Read a propagation rule")
+async def get_rule(principal: PropagationRead, lily: ServicesDep, rule: RuleName) -> RuleView:
+    return _view(await service.get(lily, principal.tenant, PROPAGATION_RULE, rule))
+
+
+@router.delete("/rules/{rule}", status_code=204, summary="Delete a propagation rule")
+async def delete_rule(principal: PropagationWrite, lily: ServicesDep, rule: RuleName) -> None:
+    """Everything that it caused is taken back."""
+    await service.delete(lily, principal, PROPAGATION_RULE, rule)
+
+
+@router.post("/preview", summary="See what a change would do")
+async def preview(principal: PropagationRead, lily: ServicesDep, wanted: PreviewRequest) -> Preview:
+    """What the rules would make of these changes, or a rule of the estate as it is, without anything being changed."""
+    return Preview.model_validate(await previewing.preview(lily, principal, wanted))
+
+
+def _view(row: Declaration) -> RuleView:
+    return RuleView(
+        name=row.name,
+        version=row.version,
+        rule=rules.read(row.body),
+        created_by=row.created_by,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
