@@ -15,6 +15,8 @@ from lily_common.state import AssetState, assemble, fold
 
 #: (rule, tag, origin) -> the way from the origin to the asset
 Tags = dict[tuple[str, str, str], tuple[str, ...]]
+#: (rule, property) -> (value, the way from its source to the asset)
+Values = dict[tuple[str, str], tuple[Any, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -100,11 +102,9 @@ def tags(estate: Estate, rules: Mapping[str, Rule]) -> dict[str, Tags]:
     return found
 
 
-def values(
-    estate: Estate, rules: Mapping[str, Rule]
-) -> dict[str, dict[tuple[str, str], tuple[Any, tuple[str, ...]]]]:
+def values(estate: Estate, rules: Mapping[str, Rule]) -> dict[str, Values]:
     """Asset -> (rule, property) -> (value, way)."""
-    found: dict[str, dict[tuple[str, str], tuple[Any, tuple[str, ...]]]] = {}
+    found: dict[str, Values] = {}
     for rule in rules.values():
         if not rule.enabled or rule.property is None:
             continue
@@ -141,12 +141,13 @@ def _closure(
         yield from arriving.items()
 
 
-def told(events: Iterable[Mapping[str, Any]]) -> dict[str, Tags]:
-    """Asset -> what it has by propagation, as a reader of all events sees it."""
+def told(events: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Tags], dict[str, Values]]:
+    """Asset -> the tags, and the values, that it has by propagation, as a reader of all events sees it."""
     by_asset: dict[str, list[Mapping[str, Any]]] = {}
     for event in events:
         by_asset.setdefault(event["subject"], []).append(event)
     found: dict[str, Tags] = {}
+    inherited: dict[str, Values] = {}
     for name, own in by_asset.items():
         registers = fold(own)
         tombstone = registers["deleted"].version if "deleted" in registers else ""
@@ -159,4 +160,11 @@ def told(events: Iterable[Mapping[str, Any]]) -> dict[str, Tags]:
             ):
                 key = (data["rule"], data["tag"], data["origin_asset"])
                 found.setdefault(name, {})[key] = tuple(data["path"])
-    return found
+            if (
+                register.type == ev.PROPERTY_INHERITED
+                and data["value"] is not None
+                and register.version > tombstone
+            ):
+                value = (data["value"], tuple(data["path"]))
+                inherited.setdefault(name, {})[data["rule"], data["property"]] = value
+    return found, inherited

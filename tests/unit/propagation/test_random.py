@@ -29,6 +29,7 @@ names = st.sampled_from(_NAMES)
 tags = st.sampled_from(["PII", "GDPR", "Public"])
 #: Seconds: events come with older and newer times than those before them.
 times = st.integers(0, 40)
+owners = st.sampled_from([["ann"], ["bob"], ["ann", "bob"], []])
 ways = st.lists(st.sampled_from(["table", "column", "children"]), min_size=1, max_size=3, unique=True)
 bodies = st.fixed_dictionaries(
     {
@@ -55,7 +56,7 @@ class Propagation(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.facts = Facts(":memory:")
+        self.facts = Facts(":memory:", frozenset({"owners", "domain"}))
         self.rounds = Rounds(self.facts)
         self.rules: dict[str, Rule] = {}
         self.changed: list[tuple[str, Trigger]] = []
@@ -122,9 +123,17 @@ class Propagation(RuleBasedStateMachine):
     def delete(self, name: str, time: int) -> None:
         self._event(ev.ASSET_DELETED, time, {"qualified_name": name})
 
-    @rule(name=names, time=times, kind=st.sampled_from(["table", "column", "view"]), parent=st.none() | names)
-    def upsert(self, name: str, time: int, kind: str, parent: str | None) -> None:
-        data = {"qualified_name": name, "asset_type": kind, "parent": parent}
+    @rule(
+        name=names,
+        time=times,
+        kind=st.sampled_from(["table", "column", "view"]),
+        parent=st.none() | names,
+        more=st.fixed_dictionaries(
+            {}, optional={"owners": owners, "properties": st.just({"domain": "sales"})}
+        ),
+    )
+    def upsert(self, name: str, time: int, kind: str, parent: str | None, more: dict[str, Any]) -> None:
+        data = {"qualified_name": name, "asset_type": kind, "parent": parent, **more}
         self._event(ev.ASSET_UPSERTED, time, data)
 
     @rule(name=names, time=times, parent=st.none() | names)
@@ -132,11 +141,24 @@ class Propagation(RuleBasedStateMachine):
         patch: dict[str, Any] = {"set": {"parent": parent}} if parent else {"unset": ["parent"]}
         self._event(ev.ASSET_PATCHED, time, {"qualified_name": name, **patch})
 
+    @rule(name=names, time=times, owners=owners)
+    def own(self, name: str, time: int, owners: list[str]) -> None:
+        self._event(ev.OWNER_CHANGED, time, {"qualified_name": name, "owners": owners})
+
+    @rule(name=names, time=times, domain=st.sampled_from([None, "sales", "hr"]))
+    def assign(self, name: str, time: int, domain: str | None) -> None:
+        patch: dict[str, Any] = {"set": {"domain": domain}} if domain else {"unset": ["domain", "properties"]}
+        self._event(ev.ASSET_PATCHED, time, {"qualified_name": name, **patch})
+
     @rule(name=rule_names, body=bodies, patterns=st.sampled_from([["PII"], ["*"], ["G*", "PII"]]))
     def declare(self, name: str, body: dict[str, Any], patterns: Sequence[str]) -> None:
         self._declare(name, {"classifications": patterns, **body})
 
-    @rule(name=rule_names)
+    @rule(body=bodies, prop=st.sampled_from(["owners", "domain"]))
+    def declare_property(self, body: dict[str, Any], prop: str) -> None:
+        self._declare("r3", {"property": prop, **body})
+
+    @rule(name=rule_names | st.just("r3"))
     def withdraw(self, name: str) -> None:
         if self.rules.pop(name, None) is not None:
             self.changed.append((name, self._trigger(name)))
@@ -159,14 +181,11 @@ class Propagation(RuleBasedStateMachine):
     def lose_index(self) -> None:
         """The index is made anew from what the lake holds; the rest comes after."""
         self.facts.close()
-        self.facts = Facts(":memory:")
+        self.facts = Facts(":memory:", frozenset({"owners", "domain"}))
         self.rounds = Rounds(self.facts)
-        rules = {"t": self.rules}
         lost = [row for event in self.events for row in rows_of(event)]
         waiting = {(row.subject, row.register, row.version) for row in self.arrived}
-        self.rounds.load(
-            [row for row in lost if (row.subject, row.register, row.version) not in waiting], rules
-        )
+        self.rounds.load([row for row in lost if (row.subject, row.register, row.version) not in waiting])
         self.changed = [
             (name, self._trigger(name))
             for name in {*self.rules, *(rule for _tenant, rule in self.facts.rules_held())}
@@ -206,8 +225,10 @@ class Propagation(RuleBasedStateMachine):
     def agrees(self) -> None:
         if self.arrived or self.changed:
             return
-        wanted = oracle.tags(oracle.Estate.of(self.events), self.rules)
-        assert oracle.told(self.events) == wanted
+        estate = oracle.Estate.of(self.events)
+        tags, values = oracle.told(self.events)
+        assert tags == oracle.tags(estate, self.rules)
+        assert values == oracle.values(estate, self.rules)
 
     def teardown(self) -> None:
         self._settle()

@@ -45,7 +45,12 @@ def payloads(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         data["unset"] = draw(st.lists(names, max_size=2))
     elif kind.startswith("classification"):
         data |= {"tag": draw(st.sampled_from(["PII", "GDPR"]))}
-        data |= draw(st.fixed_dictionaries({}, optional={"origin": st.sampled_from(["direct", "a|b"])}))
+        data |= draw(
+            st.fixed_dictionaries(
+                {},
+                optional={"origin": st.sampled_from(["direct", "a|b"]), "origin_kind": st.just("propagated")},
+            )
+        )
     elif kind.startswith("lineage"):
         data = {"upstream": ASSETS[0], "downstream": draw(st.sampled_from(ASSETS))}
         data |= draw(st.fixed_dictionaries({}, optional={"via": st.just("job://x/y")}))
@@ -55,6 +60,8 @@ def payloads(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         data["owners"] = draw(st.lists(texts, max_size=2))
     elif kind == "term.changed":
         data["terms"] = draw(st.lists(texts, max_size=2))
+    elif kind == "property.inherited":
+        data |= {"property": draw(names), "value": draw(scalars), "origin_kind": "propagated"}
     elif kind == "description.changed":
         data["description"] = draw(scalars)
     return kind, data

@@ -113,6 +113,10 @@ def _origin_kind(value: Any) -> bool:
     return type(value) is str and value in ("direct", "propagated", "rule")
 
 
+def _is_propagated(value: Any) -> bool:
+    return value == "propagated" and type(value) is str
+
+
 def _edge_kind(value: Any) -> bool:
     return type(value) is str and value in ("table", "column")
 
@@ -189,6 +193,18 @@ _PAYLOADS: Final[Mapping[str, tuple[frozenset[str], Mapping[str, Check]]]] = {
         {"qualified_name": _name, "description": _text_or_none},
     ),
     ev.TERM_CHANGED: (frozenset({"qualified_name", "terms"}), {"qualified_name": _name, "terms": _texts}),
+    ev.PROPERTY_INHERITED: (
+        frozenset({"qualified_name", "property"}),
+        {
+            "qualified_name": _name,
+            "property": _key_part,
+            "origin_kind": _is_propagated,
+            "origin_asset": _name_or_none,
+            "rule": _text_or_none,
+            "path": _names_or_none,
+            "depth": _depth,
+        },
+    ),
 }
 _DESCRIBING: Final = frozenset({ev.ASSET_UPSERTED, ev.ASSET_PATCHED})
 _EDGES: Final = frozenset({ev.EDGE_ADDED, ev.EDGE_REMOVED})

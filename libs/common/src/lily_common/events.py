@@ -150,6 +150,19 @@ class TermChanged(Payload):
     terms: list[str]
 
 
+class PropertyInherited(Payload):
+    """A property's value that came by propagation; null: none comes any more. It never hides a value of the asset's own."""
+
+    qualified_name: QualifiedName
+    property: KeyPart
+    value: Any = None
+    origin_kind: Literal["propagated"] = "propagated"
+    origin_asset: QualifiedName | None = None
+    rule: str | None = None
+    path: list[QualifiedName] | None = None
+    depth: int | None = Field(None, ge=0)
+
+
 class RowChanged(Payload):
     """One changed row of a source table (Debezium form); its state is the CDC table's, not a register."""
 
@@ -175,6 +188,7 @@ PAYLOADS: Final[dict[str, type[Payload]]] = {
     "owner.changed": OwnerChanged,
     "description.changed": DescriptionChanged,
     "term.changed": TermChanged,
+    "property.inherited": PropertyInherited,
     "row.changed": RowChanged,
 }
 TYPE_PREFIX: Final = "lily."
@@ -193,6 +207,7 @@ INCIDENT_RESOLVED: Final = "lily.incident.resolved"
 OWNER_CHANGED: Final = "lily.owner.changed"
 DESCRIPTION_CHANGED: Final = "lily.description.changed"
 TERM_CHANGED: Final = "lily.term.changed"
+PROPERTY_INHERITED: Final = "lily.property.inherited"
 
 #: What the fan-out job carries to `lily.notices`; a subscription to any other type is refused with 422.
 FANOUT_TYPES: Final[tuple[str, ...]] = (
@@ -204,6 +219,7 @@ FANOUT_TYPES: Final[tuple[str, ...]] = (
     OWNER_CHANGED,
     DESCRIPTION_CHANGED,
     TERM_CHANGED,
+    PROPERTY_INHERITED,
     ASSET_DELETED,
 )
 

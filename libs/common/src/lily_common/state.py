@@ -18,6 +18,8 @@ from lily_common import events as ev
 
 SEPARATOR = "|"
 DELETED = "deleted"
+#: The aspect of what came by propagation: property -> its value, and by which rule from where.
+INHERITED = "inherited"
 _PATCHES = {ev.OWNER_CHANGED: "owners", ev.DESCRIPTION_CHANGED: "description", ev.TERM_CHANGED: "terms"}
 _ENVELOPE_FIELDS = frozenset({"qualified_name", "aspect"})
 
@@ -49,6 +51,8 @@ def register_keys(event_type: str, source: str, data: Mapping[str, Any]) -> list
         return [_key("field", aspect, name) for name in dict.fromkeys([*named, *(data.get("unset") or [])])]
     if event_type in _PATCHES:
         return [_key("field", "core", _PATCHES[event_type])]
+    if event_type == ev.PROPERTY_INHERITED:
+        return [_key("field", INHERITED, data["property"])]
     if event_type == ev.ASSET_DELETED:
         return [DELETED]
     if event_type in (ev.TAG_ATTACHED, ev.TAG_DETACHED):
@@ -163,6 +167,10 @@ def patched_value(register: Register, name: str) -> Any:
     """The value that a field register gives to field `name`; None erases (`unset` wins over `set`)."""
     if register.type in _PATCHES:
         return register.data.get(name)
+    if register.type == ev.PROPERTY_INHERITED:
+        told = ("value", "rule", "origin_asset", "path", "depth")
+        known = {part: register.data[part] for part in told if register.data.get(part) is not None}
+        return known if "value" in known else None
     if name in (register.data.get("unset") or []):
         return None
     return (register.data.get("set") or {}).get(name)

@@ -32,7 +32,12 @@ from lily_connectors.egress.notices import Notice
 DERIVED_SOURCE = "/lily/egress"
 _NO_MEMBER = ""
 #: Fields of the payload that carry the value of owner, description and term changes.
-_VALUE_FIELDS = {ev.OWNER_CHANGED: "owners", ev.DESCRIPTION_CHANGED: "description", ev.TERM_CHANGED: "terms"}
+_VALUE_FIELDS = {
+    ev.OWNER_CHANGED: "owners",
+    ev.DESCRIPTION_CHANGED: "description",
+    ev.TERM_CHANGED: "terms",
+    ev.PROPERTY_INHERITED: "value",
+}
 _NAMES = {
     ev.TAG_ATTACHED: "attached",
     ev.TAG_DETACHED: "detached",
@@ -42,6 +47,7 @@ _NAMES = {
     ev.OWNER_CHANGED: "changed",
     ev.DESCRIPTION_CHANGED: "changed",
     ev.TERM_CHANGED: "changed",
+    ev.PROPERTY_INHERITED: "changed",
     ev.ASSET_DELETED: "deleted",
 }
 

@@ -207,6 +207,8 @@ def trimmed(key: str, register: StoredRegister, sensitive: frozenset[str]) -> tu
     if name in sensitive:
         return TOUCHED, replace(register, data={})
     data: dict[str, Any]
+    if register.type == ev.PROPERTY_INHERITED:
+        return key, register
     if register.type != ev.ASSET_PATCHED:
         data = {name: register.data.get(name)}
     elif name in (register.data.get("unset") or []):

@@ -122,14 +122,20 @@ class Asset:
 
 
 class Facts:
-    """The index at `path` (a file, or ":memory:"). One thread at a time."""
+    """The index at `path` (a file, or ":memory:"). One thread at a time.
 
-    def __init__(self, path: Path | str) -> None:
+    `properties` are those that a new index knows of; one that is there keeps to its own.
+    """
+
+    def __init__(self, path: Path | str, properties: frozenset[str] = frozenset()) -> None:
         self._db = sqlite3.connect(str(path), isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA cache_size = -65536")
         self._db.executescript(_SCHEMA)
+        if (noted := self.noted(_PROPERTIES)) is None:
+            self.note(_PROPERTIES, noted := "|".join(sorted(properties)))
+        self.properties = frozenset(filter(None, noted.split("|")))
         self._assets: dict[int, Asset] = {}
         self._ids: dict[tuple[str, str], int] = {}
 
@@ -169,11 +175,8 @@ class Facts:
 
     # --- what came ----------------------------------------------------------------------------------------------------
 
-    def take(self, row: Row, properties: frozenset[str]) -> set[int]:
-        """Take in one register; returns the assets at which the graph, or what travels on it, may now be another.
-
-        `properties` are those that travel by some rule.
-        """
+    def take(self, row: Row) -> set[int]:
+        """Take in one register; returns the assets at which the graph, or what travels on it, may now be another."""
         kind, _, rest = row.register.partition(SEPARATOR)
         if row.is_derived:
             return set()
@@ -192,7 +195,7 @@ class Facts:
         if kind == "edge":
             return dirty | self._edge(asset, row)
         if row.register == _CORE or row.register.startswith(_FIELD):
-            return dirty | self._core(asset, row, properties)
+            return dirty | self._core(asset, row)
         return dirty
 
     def _delete(self, asset: Asset, version: str) -> set[int]:
@@ -225,8 +228,8 @@ class Facts:
         # Lineage between columns may take the place of that of their tables.
         return {asset.id} | ({asset.parent} if asset.parent is not None else set())
 
-    def _core(self, asset: Asset, row: Row, properties: frozenset[str]) -> set[int]:
-        wanted = {*_PLACE, *properties, _PROPERTIES}
+    def _core(self, asset: Asset, row: Row) -> set[int]:
+        wanted = {*_PLACE, *self.properties, _PROPERTIES}
         if row.register == _CORE:
             values, patch = {name: row.data.get(name) for name in wanted}, False
         else:
@@ -235,7 +238,7 @@ class Facts:
             if name not in wanted:
                 return set()
         if isinstance(given := values.get(_PROPERTIES), dict):
-            values[_PROPERTIES] = {name: value for name, value in given.items() if name in properties}
+            values[_PROPERTIES] = {name: value for name, value in given.items() if name in self.properties}
         for name, value in values.items():
             self._db.execute(
                 "INSERT INTO fields VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version, "

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 import orjson
 
@@ -46,22 +47,16 @@ class Rounds:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
-    def properties(self, rules: Rules) -> frozenset[str]:
-        """Properties that travel by any of the rules."""
-        return frozenset(rule.property for held in rules.values() for rule in held.values() if rule.property)
-
-    def load(self, rows: Iterable[Row], rules: Rules) -> None:
+    def load(self, rows: Iterable[Row]) -> None:
         """Take in registers of an index made anew; nothing follows until `change` has been called for every rule."""
-        properties = self.properties(rules)
         for row in rows:
             if row.is_derived:
                 self._read_back(row, Trigger.of(row.version), {})
             else:
-                self._facts.take(row, properties)
+                self._facts.take(row)
 
     def take(self, rows: Iterable[Row], rules: Rules) -> Iterator[Told]:
         """Take in these registers and say what is to be told on their account."""
-        properties = self.properties(rules)
         dirty: dict[Node, Trigger] = {}
         work: dict[int, _Work] = {}
         for row in rows:
@@ -69,7 +64,7 @@ class Rounds:
             if row.is_derived:
                 self._read_back(row, trigger, work)
                 continue
-            for node in self._facts.take(row, properties):
+            for node in self._facts.take(row):
                 dirty[node] = max(dirty.get(node, trigger), trigger)
         for node, trigger in dirty.items():
             tenant = self._facts.asset(node).tenant
@@ -131,7 +126,8 @@ class Rounds:
         for work in works:
             cause = work.cause
             rule = rules.get(cause.tenant, {}).get(cause.rule)
-            if rule is None or not rule.enabled:
+            other_property = cause.origin == NOBODY and rule is not None and rule.property != cause.what
+            if rule is None or not rule.enabled or other_property:
                 yield from self._end(work)
                 continue
             graph = graphs.setdefault((cause.tenant, cause.rule), RuleGraph(self._facts, rule))
@@ -189,10 +185,10 @@ class Rounds:
             return
         here = reached if reached is not None and now else held.reached
         origin = cause.origin if cause.origin != NOBODY else here.origin if here is not None else node
-        if now and was and held.told == _digest(facts.asset(each).name for each in way):
-            facts.keep(cause.id, node, Standing(reached, held.version))
-            return
         value = self._value(cause, origin) if now else ""
+        if now and was and held.told == _digest((facts.asset(each).name for each in way), value):
+            facts.keep(cause.id, node, Standing(reached, held.version, value))
+            return
         told = Told(
             tenant=cause.tenant,
             rule=cause.rule,
@@ -213,7 +209,7 @@ class Rounds:
         """The value that a property's source passes on, as JSON; nothing for tags."""
         if cause.origin != NOBODY:
             return ""
-        return orjson.dumps(self._facts.value(origin, cause.what), option=orjson.OPT_SORT_KEYS).decode()
+        return _json(self._facts.value(origin, cause.what))
 
     # --- what was told before -----------------------------------------------------------------------------------
 
@@ -221,23 +217,34 @@ class Rounds:
         """Take up what was told, where the index does not know of it."""
         facts = self._facts
         kind, _, rest = row.register.partition(SEPARATOR)
-        what = rest.partition(SEPARATOR)[0]
+        is_tag = kind == "tag"
+        what = rest.partition(SEPARATOR)[0 if is_tag else 2]
         rule, origin_name = row.data.get("rule"), row.data.get("origin_asset")
         ours = Trigger.of(row.version).source == SOURCE
         if not ours or not isinstance(rule, str) or not isinstance(origin_name, str):
             return
         node = facts.id(row.tenant, row.subject)
-        origin = facts.id(row.tenant, origin_name) if kind == "tag" else NOBODY
+        origin = facts.id(row.tenant, origin_name) if is_tag else NOBODY
         cause = self._cause(row.tenant, rule, what, origin)
         held = facts.reached(cause.id, node)
         if row.version <= held.version:
             return
-        told = _digest(row.data.get("path") or ()) if row.type == ev.TAG_ATTACHED else _READ_BACK
-        if row.type == ev.TAG_DETACHED and held.reached is None:
+        given = row.data.get("value") if not is_tag else None
+        attached = row.type == ev.TAG_ATTACHED or given is not None
+        told = (
+            _digest(row.data.get("path") or (), _json(given) if not is_tag else "")
+            if attached
+            else _READ_BACK
+        )
+        if not attached and held.reached is None:
             told = ""
         facts.keep(cause.id, node, Standing(held.reached, row.version, told))
         work.setdefault(cause.id, _Work(cause, trigger)).add(node, trigger)
 
 
-def _digest(way: Iterable[str]) -> str:
-    return _READ_BACK + blake2b("\x00".join(way).encode(), digest_size=8).hexdigest()
+def _digest(way: Iterable[str], value: str) -> str:
+    return _READ_BACK + blake2b("\x00".join([*way, value]).encode(), digest_size=8).hexdigest()
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

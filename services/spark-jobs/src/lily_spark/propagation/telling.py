@@ -13,8 +13,11 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
+import orjson
+
 from lily_common import events as ev
 from lily_common.envelope import rfc3339, state_version
+from lily_common.state import SEPARATOR
 
 #: Source of the events that propagation makes.
 SOURCE = "/lily/propagation"
@@ -61,7 +64,18 @@ class Told:
     def id(self) -> str:
         operation = "attached" if self.attached else "detached"
         cause = (self.trigger.source, self.trigger.id)
-        parts = (self.tenant, self.rule, *cause, self.origin, self.asset, self.what, operation, *self.way)
+        value = orjson.dumps(self.value, option=orjson.OPT_SORT_KEYS).decode()
+        parts = (
+            self.tenant,
+            self.rule,
+            *cause,
+            self.origin,
+            self.asset,
+            self.what,
+            operation,
+            value,
+            *self.way,
+        )
         return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
 
     @cached_property
@@ -80,6 +94,12 @@ class Told:
         return last.micros, last.sequence + 1
 
     @property
+    def type(self) -> str:
+        if self.is_property:
+            return ev.PROPERTY_INHERITED
+        return ev.TAG_ATTACHED if self.attached else ev.TAG_DETACHED
+
+    @property
     def event(self) -> dict[str, Any]:
         """The CloudEvent, before it is accepted."""
         micros, sequence = self._moment
@@ -87,7 +107,7 @@ class Told:
             "specversion": "1.0",
             "id": self.id,
             "source": SOURCE,
-            "type": ev.TAG_ATTACHED if self.attached else ev.TAG_DETACHED,
+            "type": self.type,
             "time": rfc3339(_EPOCH + timedelta(microseconds=micros)),
             "causesource": self.trigger.source,
             "causeid": self.trigger.id,
@@ -98,24 +118,20 @@ class Told:
         return event
 
     def _data(self) -> dict[str, Any]:
-        data: dict[str, Any] = {
-            "qualified_name": self.asset,
-            "tag": self.what,
-            "origin": origin_text(self.rule, self.origin),
-            "origin_kind": "propagated",
-            "origin_asset": self.origin,
-            "rule": self.rule,
-        }
+        data: dict[str, Any] = {"qualified_name": self.asset}
+        if self.is_property:
+            data |= {"property": self.what, "value": self.value if self.attached else None}
+        else:
+            data |= {"tag": self.what, "origin": origin_text(self.rule, self.origin)}
+        data |= {"origin_kind": "propagated", "origin_asset": self.origin, "rule": self.rule}
         if self.attached:
             data |= {"path": list(self.way), "depth": len(self.way) - 1}
         return data
 
 
 def origin_text(rule: str, origin: str) -> str:
-    """The key under which a derived tag stands beside those of other origins."""
-    text = f"{rule}:{origin}"
-    return (
-        text
-        if len(text) <= _MAX_ORIGIN
-        else f"{rule}:#{blake2b(origin.encode(), digest_size=16).hexdigest()}"
-    )
+    """The key under which a derived tag stands beside those of other origins; its parts are those of a register's key."""
+    text = f"{rule}{SEPARATOR}{origin}"
+    if len(text) <= _MAX_ORIGIN:
+        return text
+    return f"{rule}{SEPARATOR}#{blake2b(origin.encode(), digest_size=16).hexdigest()}"

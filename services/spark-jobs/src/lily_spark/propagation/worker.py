@@ -29,8 +29,8 @@ from lily_spark.storage.snapshots import TooManyChangesError, VersionGoneError
 log = get_logger(__name__)
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 2.0
-#: Meta of the index: silver's version that it stands at, the properties it knows of, and a tenant's rules as it took them.
-_VERSION, _PROPERTIES, _RULE = "version", "properties", "rule|"
+#: Notes of the index: silver's version that it stands at, and the rules as it took them.
+_VERSION, _RULE = "version", "rule|"
 
 
 class Propagator:
@@ -145,7 +145,7 @@ class Propagator:
         new = rules.keys() - _tenants(facts)
         for tenant in new:
             log.info("propagation reads all of a tenant", tenant=tenant, version=version)
-            rounds.load(self._silver.all(version, tenant), rules)
+            rounds.load(self._silver.all(version, tenant))
         left = {f"{tenant}|{rule}" for tenant, rule in facts.rules_held() if tenant in new}
         return sorted(_changed(facts, declared) | (left - declared.keys()))
 
@@ -165,12 +165,10 @@ class Propagator:
         wanted = {rule.property for held in rules.values() for rule in held.values() if rule.property}
         if self._facts is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._facts = Facts(self._path)
-        known = set(filter(None, str(self._facts.noted(_PROPERTIES) or "").split("|")))
-        if not wanted <= known:
+            self._facts = Facts(self._path, frozenset(wanted))
+        if not wanted <= self._facts.properties:
             self._drop()
-            self._facts = Facts(self._path)
-            self._facts.note(_PROPERTIES, "|".join(sorted(wanted)))
+            self._facts = Facts(self._path, frozenset(wanted))
         return self._facts
 
     def _drop(self) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lily_common import events as ev
-from lily_common.state import DELETED
+from lily_common.state import DELETED, INHERITED
 from lily_spark.layered import united
 from lily_spark.transforms.registers import KEY, newest
 
@@ -51,7 +51,8 @@ def assets_latest(silver: DataFrame) -> DataFrame:
     field = F.col("live") & F.col("register").startswith("field|core|")
     tag = F.col("live") & F.col("register").startswith("tag|") & (F.col("type") == ev.TAG_ATTACHED)
     # What came by propagation says nothing of whether the asset itself is there.
-    kind = F.when(F.col("register").startswith("tag|"), F.get_json_object("data", "$.origin_kind"))
+    may_be = F.col("register").startswith("tag|") | F.col("register").startswith(f"field|{INHERITED}|")
+    kind = F.when(may_be, F.get_json_object("data", "$.origin_kind"))
     propagated = F.coalesce(kind == "propagated", F.lit(False))
     held = F.struct("version", "type", "data")
     grouped = rows.groupBy(*KEY[:2]).agg(

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lily_common import events as ev
-from lily_common.state import DELETED, SEPARATOR
+from lily_common.state import DELETED, INHERITED, SEPARATOR
 
 KEY = ("tenant", "subject", "register")
 VALUE = ("type", "version", "data", "event_id", "source", "time", "accepted_time")
@@ -17,7 +17,7 @@ COLUMNS = (*KEY, *VALUE)
 
 _PAYLOAD = (
     "aspect STRING, `set` STRING, unset ARRAY<STRING>, tag STRING, origin STRING, incident_id STRING, "
-    "upstream STRING, via STRING"
+    "upstream STRING, via STRING, property STRING"
 )
 _PATCHES = {ev.OWNER_CHANGED: "owners", ev.DESCRIPTION_CHANGED: "description", ev.TERM_CHANGED: "terms"}
 
@@ -68,6 +68,10 @@ def _keys() -> Column:
         F.when(F.col("type") == ev.ASSET_UPSERTED, F.array(_key(F.lit("aspect"), aspect)))
         .when(F.col("type") == ev.ASSET_PATCHED, _patched(aspect))
         .when(F.col("type") == ev.ASSET_DELETED, F.array(F.lit(DELETED)))
+        .when(
+            F.col("type") == ev.PROPERTY_INHERITED,
+            F.array(_key(F.lit("field"), F.lit(INHERITED), F.col("d.property"))),
+        )
         .when(
             F.col("type").isin(ev.TAG_ATTACHED, ev.TAG_DETACHED),
             F.array(_key(F.lit("tag"), F.col("d.tag"), _or(F.col("d.origin"), "direct"))),

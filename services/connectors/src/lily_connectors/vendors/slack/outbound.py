@@ -57,6 +57,10 @@ def _field(event: Event) -> str:
     return f"{event['type'].split('.')[1].capitalize()} changed on {_name(event['subject'])}"
 
 
+def _inherited(event: Event) -> str:
+    return f"{str(event['data']['property']).capitalize()} by lineage changed on {_name(event['subject'])}"
+
+
 _HEADLINES: dict[str, Callable[[Event], str]] = {
     ev.TAG_ATTACHED: _tag,
     ev.TAG_DETACHED: _tag,
@@ -66,6 +70,7 @@ _HEADLINES: dict[str, Callable[[Event], str]] = {
     ev.OWNER_CHANGED: _field,
     ev.DESCRIPTION_CHANGED: _field,
     ev.TERM_CHANGED: _field,
+    ev.PROPERTY_INHERITED: _inherited,
     ev.ASSET_DELETED: lambda event: f"{_name(event['subject'])} was deleted",
 }
 #: Payload fields worth a line of their own, with their labels.
