@@ -14,8 +14,10 @@ from lily_api.declarations.parsing import checked, declared_body, read_declarati
 from lily_api.propagation import previewing
 from lily_api.propagation.schemas import EXAMPLE, EXAMPLE_YAML, Preview, PreviewRequest, RuleName, RuleView
 from lily_api.schemas import Page
-from lily_api.services import ServicesDep
+from lily_api.services import Services, ServicesDep
+from lily_common.errors import ConflictError
 from lily_common.propagation import rules
+from lily_common.propagation.rules import Rule
 
 router = APIRouter(prefix="/v1/propagation", tags=["propagation"])
 
@@ -32,7 +34,10 @@ async def put_rule(
     """The lake job carries out what follows at once: what the rule causes now is told, what it caused no longer is
     taken back."""
     given = read_declaration(rule, request.headers.get("content-type", ""), await read_body(request))
-    body = checked(rules.read, given).model_dump(mode="json")
+    declared = checked(rules.read, given)
+    if declared.property is not None:
+        await _only_carrier(lily, principal.tenant, declared)
+    body = declared.model_dump(mode="json")
     row, created = await service.declare(lily, principal, PROPAGATION_RULE, rule, body)
     response.status_code = 201 if created else 200
     return _view(row)
@@ -68,6 +73,13 @@ async def delete_rule(principal: PropagationWrite, lily: ServicesDep, rule: Rule
 async def preview(principal: PropagationRead, lily: ServicesDep, wanted: PreviewRequest) -> Preview:
     """What the rules would make of these changes, or a rule of the estate as it is, without anything being changed."""
     return Preview.model_validate(await previewing.preview(lily, principal, wanted))
+
+
+async def _only_carrier(lily: Services, tenant: str, declared: Rule) -> None:
+    """An asset inherits one value of a property: two rules would contend for it. Raises ConflictError."""
+    for row in await service.list_page(lily, tenant, PROPAGATION_RULE, "", rules.MAX_RULES):
+        if row.name != declared.name and row.body.get("property") == declared.property:
+            raise ConflictError(f"the rule {row.name} carries {declared.property} already", "property-taken")
 
 
 def _view(row: Declaration) -> RuleView:
