@@ -6,7 +6,7 @@ UV := .tools/bin/uv
 RUN := $(UV) run --no-sync
 PYTEST := $(RUN) pytest
 
-.PHONY: help setup demo up down status test test-fast lint format types imports test-unit test-contract test-integration test-e2e chaos bench bench-latency bench-ingest bench-lake schemas docs new-connector clean
+.PHONY: help setup demo up down status test test-fast lint format types imports test-unit test-contract test-integration test-e2e chaos bench bench-latency bench-ingest bench-lake bench-propagation schemas docs new-connector clean
 
 help: ## List the commands
 	@awk -F':.*## ' '/^[a-zA-Z_-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,13 +68,16 @@ test-e2e: setup ## The whole stack
 chaos: setup ## kill -9 each process at five random moments under load, judged by the ledger
 	@$(PYTEST) tests/chaos
 
-bench: bench-latency bench-ingest bench-lake ## Every benchmark that exists; JSON in bench/results
+bench: bench-latency bench-ingest bench-lake bench-propagation ## Every benchmark that exists; JSON in bench/results
 
 bench-latency: setup ## POST to webhook, Kafka-in to notice-out, mirror and lake freshness
 	@$(RUN) python -m tests.bench.latency
 
 bench-lake: setup ## Upserts, freshness, incremental refresh, many commits and the archive, each beside its plain way
 	@$(RUN) python -m tests.bench.lake
+
+bench-propagation: setup ## A tag's way down graphs of up to a million assets, and back
+	@$(RUN) python -m tests.bench.propagation
 
 bench-ingest: setup ## Durable events per second beside two plain peers
 	@$(RUN) python -m tests.bench.ingest
