@@ -24,7 +24,10 @@ UPDATES, PRIMARY = "updates", "primary"
 
 @dataclass(frozen=True)
 class Grave:
-    """Rows that say of something that it was deleted, `days` ago or more: `column` holds `value`, and `time` when."""
+    """Rows that say of something that it was deleted, `days` ago or more: `column` holds `value`, and `time` when.
+
+    One that does not say when is no grave.
+    """
 
     column: str
     value: str | bool
@@ -32,10 +35,12 @@ class Grave:
     days: float
 
     def in_spark(self) -> Column:
-        return (F.col(self.column) == F.lit(self.value)) & (F.col(self.time) < F.lit(self._before()))
+        is_old = (F.col(self.column) == F.lit(self.value)) & (F.col(self.time) < F.lit(self._before()))
+        return F.coalesce(is_old, F.lit(False))
 
     def in_arrow(self) -> pc.Expression:
-        return (pc.field(self.column) == self.value) & (pc.field(self.time) < self._before())
+        is_old = (pc.field(self.column) == self.value) & (pc.field(self.time) < self._before())
+        return is_old & pc.field(self.time).is_valid() & pc.field(self.column).is_valid()
 
     def _before(self) -> datetime:
         return datetime.now(UTC) - timedelta(days=self.days)
