@@ -66,10 +66,11 @@ class Rounds:
                 continue
             for node in self._facts.take(row):
                 dirty[node] = max(dirty.get(node, trigger), trigger)
+        graphs = {id(rule): RuleGraph(self._facts, rule) for held in rules.values() for rule in held.values()}
         for node, trigger in dirty.items():
             tenant = self._facts.asset(node).tenant
             for rule in rules.get(tenant, {}).values():
-                for cause in self._causes(tenant, rule, node):
+                for cause in self._causes(tenant, graphs[id(rule)], node):
                     work.setdefault(cause.id, _Work(cause, trigger)).add(node, trigger)
         yield from self._all(work.values(), rules)
 
@@ -80,6 +81,7 @@ class Rounds:
         if rule is not None:
             for cause in self._sources(tenant, rule):
                 work.setdefault(cause.id, _Work(cause, trigger))
+        graph = RuleGraph(self._facts, rule) if rule is not None else None
         for each in work.values():
             each.seeds.update(self._facts.reaching(each.cause.id))
             each.seeds.update(self._facts.read_back(each.cause.id))
@@ -87,22 +89,20 @@ class Rounds:
                 each.seeds.add(each.cause.origin)
             elif rule is not None:
                 each.seeds.update(self._facts.owning(tenant, each.cause.what))
-            if rule is not None:
+            if graph is not None:
                 # Where it has reached, edges may lead on that the rule did not follow before.
-                graph = RuleGraph(self._facts, rule)
                 each.seeds.update([after for node in each.seeds for after in graph.out(node)])
         yield from self._all(work.values(), rules)
 
     # --- which causes ---------------------------------------------------------------------------------------------
 
-    def _causes(self, tenant: str, rule: Rule, node: Node) -> Iterator[Cause]:
+    def _causes(self, tenant: str, graph: RuleGraph, node: Node) -> Iterator[Cause]:
         """Causes of the rule for which a change at the node may matter."""
-        facts = self._facts
+        facts, rule = self._facts, graph.rule
         if rule.property is not None:
             yield self._cause(tenant, rule.name, rule.property, NOBODY)
             return
-        neighbours = RuleGraph(facts, rule).into(node)
-        for near in (node, *neighbours):
+        for near in (node, *graph.into(node)):
             yield from (cause for cause in facts.causes_at(near) if cause.rule == rule.name)
         for tag in facts.own_tags(node):
             if rule.carries(tag):
