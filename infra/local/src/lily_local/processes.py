@@ -14,6 +14,8 @@ import psutil
 # Every process of a stack carries this variable, so that what outlives its parent is still found.
 MARKER = "LILY_STACK_ID"
 COMPONENT_MARKER = "LILY_STACK_COMPONENT"
+#: How often to look again at a process that has no variables yet.
+_EXEC_LOOKS = 5
 _POLL = 0.05
 _KILL_SECONDS = 10.0
 
@@ -64,10 +66,24 @@ def marked(stack_id: str, component: str | None = None) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(OSError):  # ended meanwhile, or another user's
-            entries = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+            entries = _environment(process.pid).split(b"\0")
             if all(entry in entries for entry in wanted):
                 found.append(process)
     return found
+
+
+def _environment(pid: int) -> bytes:
+    """The variables that the process was started with. Raises OSError when it has ended.
+
+    While a process is being replaced by another program they read as empty; those of the kernel's threads always do.
+    """
+    for _ in range(_EXEC_LOOKS):
+        found = Path(f"/proc/{pid}/environ").read_bytes()
+        if found:
+            return found
+        Path(f"/proc/{pid}/exe").readlink()  # the kernel's threads have none
+        time.sleep(_POLL)
+    return b""
 
 
 def family(roots: Iterable[Identity]) -> list[psutil.Process]:
