@@ -31,6 +31,7 @@ from lily_api.lake import reader as lake
 from lily_api.lineage.endpoints import router as lineage
 from lily_api.oauth.endpoints import router as oauth
 from lily_api.openlineage.endpoints import router as openlineage_events
+from lily_api.policies.endpoints import router as policies
 from lily_api.propagation.endpoints import router as propagation
 from lily_api.services import Services, build
 from lily_api.stream import hub as stream_hub
@@ -66,6 +67,7 @@ ROUTERS: list[APIRouter] = [
     commands,
     tables,
     propagation,
+    policies,
     erasures,
 ]
 

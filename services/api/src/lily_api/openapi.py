@@ -47,6 +47,10 @@ _TAGS = [
     {"name": "erasures", "description": "Erasing for good: assets, persons, tenants; with a signed report"},
     {"name": "tables", "description": "Incremental tables: analytics refreshed by what has changed"},
     {
+        "name": "policies",
+        "description": "What tags mean for those who read: deny, mask, filter, allow, notify",
+    },
+    {
         "name": "propagation",
         "description": "Rules by which tags and properties travel down lineage and hierarchy",
     },

@@ -27,6 +27,8 @@ class Scope(StrEnum):
     TABLES_WRITE = "tables:write"
     PROPAGATION_READ = "propagation:read"
     PROPAGATION_WRITE = "propagation:write"
+    POLICIES_READ = "policies:read"
+    POLICIES_WRITE = "policies:write"
     ERASURES_READ = "erasures:read"
     ERASURES_WRITE = "erasures:write"
     TENANTS_WRITE = "tenants:write"

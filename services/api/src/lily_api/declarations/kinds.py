@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lily_common.events import PROPAGATION_RULES_TOPIC
+from lily_common.events import POLICIES_TOPIC, PROPAGATION_RULES_TOPIC
+from lily_common.policies.model import MAX_POLICIES
 from lily_common.propagation.rules import MAX_RULES
 
 
@@ -19,4 +20,5 @@ class Kind:
 
 
 PROPAGATION_RULE = Kind("propagation-rule", "propagation rule", PROPAGATION_RULES_TOPIC, MAX_RULES)
-KINDS = {kind.name: kind for kind in (PROPAGATION_RULE,)}
+POLICY = Kind("policy", "policy", POLICIES_TOPIC, MAX_POLICIES)
+KINDS = {kind.name: kind for kind in (PROPAGATION_RULE, POLICY)}

@@ -10,6 +10,7 @@ from lily_api.bodies import read_body
 from lily_api.declarations import service
 from lily_api.declarations.kinds import PROPAGATION_RULE
 from lily_api.declarations.models import Declaration
+from lily_api.declarations.paging import page
 from lily_api.declarations.parsing import checked, declared_body, read_declaration
 from lily_api.propagation import previewing
 from lily_api.propagation.schemas import EXAMPLE, EXAMPLE_YAML, Preview, PreviewRequest, RuleName, RuleView
@@ -48,14 +49,7 @@ async def list_rules(
     principal: PropagationRead, lily: ServicesDep, limit: paging.Limit = 100, cursor: paging.Cursor = None
 ) -> Page[RuleView]:
     """By name."""
-    after = paging.decode(cursor, str)
-    rows = await service.list_page(
-        lily, principal.tenant, PROPAGATION_RULE, after[0] if after else "", limit + 1
-    )
-    views = [_view(row) for row in rows[:limit]]
-    return Page[RuleView](
-        items=views, next_cursor=paging.encode(views[-1].name) if len(rows) > limit else None
-    )
+    return await page(lily, principal.tenant, PROPAGATION_RULE, limit, cursor, _view)
 
 
 @router.get("/rules/{rule}", summary="Read a propagation rule")

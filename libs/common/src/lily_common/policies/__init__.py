@@ -1,0 +1,1 @@
+"""Policies: what a tag means for those who read. One function decides, wherever it is enforced."""

@@ -1,0 +1,80 @@
+"""`/v1/policies`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from lily_api import paging
+from lily_api.auth.permissions import PoliciesRead, PoliciesWrite
+from lily_api.bodies import read_body
+from lily_api.declarations import service
+from lily_api.declarations.kinds import POLICY
+from lily_api.declarations.models import Declaration
+from lily_api.declarations.paging import page
+from lily_api.declarations.parsing import checked, declared_body, read_declaration
+from lily_api.policies import deciding
+from lily_api.policies.schemas import (
+    EXAMPLE,
+    EXAMPLE_YAML,
+    DecideRequest,
+    DecisionView,
+    PolicyName,
+    PolicyView,
+)
+from lily_api.schemas import Page
+from lily_api.services import ServicesDep
+from lily_common.policies import model
+
+router = APIRouter(prefix="/v1/policies", tags=["policies"])
+
+
+@router.post("/decide", summary="See what someone may see")
+async def decide(principal: PoliciesRead, lily: ServicesDep, wanted: DecideRequest) -> DecisionView:
+    """The decision of the tenant's policies, and why: the same that every point of enforcement comes to."""
+    return await deciding.decide(lily, principal.tenant, wanted)
+
+
+@router.put(
+    "/{policy}",
+    summary="Declare a policy",
+    responses={201: {"model": PolicyView, "description": "Declared for the first time"}},
+    openapi_extra={"requestBody": declared_body("Policy", EXAMPLE, EXAMPLE_YAML)},
+)
+async def put_policy(
+    principal: PoliciesWrite, lily: ServicesDep, policy: PolicyName, request: Request, response: Response
+) -> PolicyView:
+    """Every change is a version of its own, and is kept in the audit log."""
+    given = read_declaration(policy, request.headers.get("content-type", ""), await read_body(request))
+    body = checked(model.read, given).model_dump(mode="json")
+    row, created = await service.declare(lily, principal, POLICY, policy, body)
+    response.status_code = 201 if created else 200
+    return _view(row)
+
+
+@router.get("", summary="List policies")
+async def list_policies(
+    principal: PoliciesRead, lily: ServicesDep, limit: paging.Limit = 100, cursor: paging.Cursor = None
+) -> Page[PolicyView]:
+    """By name."""
+    return await page(lily, principal.tenant, POLICY, limit, cursor, _view)
+
+
+@router.get("/{policy}", summary="Read a policy")
+async def get_policy(principal: PoliciesRead, lily: ServicesDep, policy: PolicyName) -> PolicyView:
+    return _view(await service.get(lily, principal.tenant, POLICY, policy))
+
+
+@router.delete("/{policy}", status_code=204, summary="Delete a policy")
+async def delete_policy(principal: PoliciesWrite, lily: ServicesDep, policy: PolicyName) -> None:
+    await service.delete(lily, principal, POLICY, policy)
+
+
+def _view(row: Declaration) -> PolicyView:
+    return PolicyView(
+        name=row.name,
+        version=row.version,
+        policy=model.read(row.body),
+        created_by=row.created_by,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
