@@ -1,0 +1,159 @@
+"""Trino's questions, as its OPA plugin asks them, answered from a tenant's policies and effective tags. Pure.
+
+Form of the questions: https://trino.io/docs/476/security/opa-access-control.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from lily_common.policies import sql
+from lily_common.policies.decide import ALLOWED, Decision, decide
+from lily_common.policies.mapping import Mapping, resolve
+from lily_common.policies.model import Action, Mask, Policy, Who
+
+#: Operations that change a table's rows or what it is.
+_WRITES = frozenset(
+    {
+        "InsertIntoTable",
+        "DeleteFromTable",
+        "UpdateTableColumns",
+        "TruncateTable",
+        "CreateTable",
+        "DropTable",
+        "RenameTable",
+        "SetTableProperties",
+        "SetTableComment",
+        "SetColumnComment",
+        "AddColumn",
+        "AlterColumn",
+        "DropColumn",
+        "RenameColumn",
+        "SetTableAuthorization",
+        "ExecuteTableProcedure",
+        "CreateMaterializedView",
+        "RefreshMaterializedView",
+        "DropMaterializedView",
+        "RenameMaterializedView",
+        "SetMaterializedViewProperties",
+    }
+)
+#: What makes a view that shows its owner's rows to others: the masks of whoever asks would not hold in it.
+_LENDING = frozenset({"CreateViewWithSelectFromColumns"})
+_READS = frozenset({"SelectFromColumns"})
+_NOTHING = Mask()
+
+Tags = Callable[[str], frozenset[str]]
+
+
+@dataclass(frozen=True)
+class Enforcer:
+    """One tenant at one moment. `tags` gives an asset's effective tags.
+
+    `blind` says that the tags may be out of date and that nothing is shown then.
+    """
+
+    policies: list[Policy]
+    mappings: list[Mapping]
+    tags: Tags
+    blind: bool = False
+
+    def allows(self, given: dict[str, Any]) -> bool:
+        """Whether the action of a question may be done."""
+        action = given["action"]
+        return self._allows(_who(given), action["operation"], action.get("resource") or {})
+
+    def allowed(self, given: dict[str, Any]) -> list[int]:
+        """Numbers of the resources of a batched question that may be seen."""
+        who, action = _who(given), given["action"]
+        operation, resources = action["operation"], action.get("filterResources") or []
+        if operation == "FilterColumns" and len(resources) == 1:
+            table = resources[0]["table"]
+            columns = table.get("columns") or []
+            return [number for number, column in enumerate(columns) if self._sees(who, table, [column])]
+        return [number for number, resource in enumerate(resources) if self._allows(who, operation, resource)]
+
+    def filters(self, given: dict[str, Any]) -> list[dict[str, str]]:
+        """The conditions on the rows of a table."""
+        who = _who(given)
+        table = given["action"]["resource"]["table"]
+        return [{"expression": condition} for condition in self._of_table(who, table).filters]
+
+    def mask(self, given: dict[str, Any]) -> dict[str, str]:
+        """The mask of a column; empty when it is shown."""
+        return self._mask(_who(given), given["action"]["resource"]["column"])
+
+    def masks(self, given: dict[str, Any]) -> list[dict[str, Any]]:
+        """The masks of the columns of a batched question, those that have one."""
+        who = _who(given)
+        columns = [resource["column"] for resource in given["action"].get("filterResources") or []]
+        found = ((number, self._mask(who, column)) for number, column in enumerate(columns))
+        return [{"index": number, "viewExpression": mask} for number, mask in found if mask]
+
+    def _allows(self, who: Who, operation: str, resource: dict[str, Any]) -> bool:
+        table = resource.get("table")
+        if not isinstance(table, dict) or "tableName" not in table:
+            return True
+        mapped = self._mapped(table)
+        if mapped is None:
+            return True
+        if operation in _WRITES and mapped[0].writes == "refuse":
+            return False
+        if operation in _LENDING:
+            return False
+        if operation in _READS:
+            return self._sees(who, table, table.get("columns") or [])
+        return True
+
+    def _sees(self, who: Who, table: dict[str, Any], columns: Iterable[str]) -> bool:
+        """Whether the columns may be read at all, masked or not."""
+        mapped = self._mapped(table)
+        if mapped is None:
+            return True
+        if self.blind:
+            return False
+        _mapping, asset = mapped
+        names = [asset, *(f"{asset}/{column}" for column in columns if not column.startswith("$"))]
+        return all(self._decide(who, name).allowed for name in names)
+
+    def _of_table(self, who: Who, table: dict[str, Any]) -> Decision:
+        mapped = self._mapped(table)
+        return ALLOWED if mapped is None else self._decide(who, mapped[1])
+
+    def _mask(self, who: Who, column: dict[str, Any]) -> dict[str, str]:
+        mapped = self._mapped(column)
+        if mapped is None:
+            return {}
+        name, kind = column["columnName"], column.get("columnType", "varchar")
+        if name.startswith("$"):
+            mask = _NOTHING if self._masks_anything(who) else None
+        elif self.blind:
+            mask = _NOTHING
+        else:
+            mask = self._decide(who, f"{mapped[1]}/{name}").mask
+        return {} if mask is None else {"expression": sql.trino(mask, name, kind)}
+
+    def _masks_anything(self, who: Who) -> bool:
+        """Whether `who` is ever shown less: a hidden column such as `$path` may hold what a partition's value is."""
+        return self.blind or any(
+            policy.enabled and policy.mode == "enforce" and policy.action in (Action.MASK, Action.DENY)
+            for policy in self.policies
+            if policy.concerns(who)
+        )
+
+    def _decide(self, who: Who, name: str) -> Decision:
+        return decide(self.policies, self.tags(name), who)
+
+    def _mapped(self, table: dict[str, Any]) -> tuple[Mapping, str] | None:
+        return resolve(self.mappings, table["catalogName"], table["schemaName"], table["tableName"])
+
+
+def _who(given: dict[str, Any]) -> Who:
+    identity = given["context"]["identity"]
+    return Who(
+        user=identity["user"],
+        groups=tuple(identity.get("groups") or ()),
+        roles=tuple(identity.get("roles") or identity.get("enabledRoles") or ()),
+    )
