@@ -24,6 +24,7 @@ _KEY_FIELDS = {
     "tag": (ev.TAG_ATTACHED, ev.TAG_DETACHED),
     "incident_id": (ev.INCIDENT_OPENED, ev.INCIDENT_UPDATED, ev.INCIDENT_RESOLVED),
     "upstream": (ev.EDGE_ADDED, ev.EDGE_REMOVED),
+    "property": (ev.PROPERTY_INHERITED,),
 }
 
 
