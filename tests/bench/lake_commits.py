@@ -17,7 +17,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lily_spark.config import SparkSettings
-from lily_spark.storage.commits import added
+from lily_spark.storage.commits import added, lines
 from lily_spark.tables import EVENTS, Table, open_table, storage_options
 from lily_spark.upkeep.housekeeping import Housekeeping
 from lily_spark.upkeep.small_files import merge_small_files
@@ -97,9 +96,8 @@ def _append(folder: Path, version: int, rows: pa.Table) -> None:
     held = rows.drop_columns(list(values))
     pq.write_table(held, file, compression="zstd")
     add = added(str(file.relative_to(folder)), values, held, file.stat().st_size, frozenset(EVENTS.stats))
-    actions = [{"commitInfo": {"timestamp": add["modificationTime"]}}, {"add": add | {"dataChange": True}}]
-    text = "\n".join(orjson.dumps(action).decode() for action in actions)
-    (folder / "_delta_log" / f"{version:020d}.json").write_text(text + "\n")
+    commit = lines({"isBlindAppend": True}, [], [add | {"dataChange": True}])
+    (folder / "_delta_log" / f"{version:020d}.json").write_text("\n".join(commit) + "\n")
 
 
 def _events(commit: int, seconds: int, began: datetime) -> pa.Table:
