@@ -59,20 +59,28 @@ def percentiles(values_ms: Sequence[float]) -> dict[str, float]:
     }
 
 
-def save(name: str, rows: Sequence[Row], notes: Mapping[str, Any] | None = None) -> Path:
-    """Write `bench/results/<name>.json`."""
+def save(
+    name: str, rows: Sequence[Row], notes: Mapping[str, Any] | None = None, *, others: bool = False
+) -> Path:
+    """Write `bench/results/<name>.json`; with `others` the rows of cases that are not among these stay in it."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    document: dict[str, Any] = {"name": name, "rows": [row.document() for row in rows]}
+    path = RESULTS / f"{name}.json"
+    made = [row.document() for row in rows]
+    if others and path.exists():
+        cases = {row["case"] for row in made}
+        made = [row for row in orjson.loads(path.read_bytes())["rows"] if row["case"] not in cases] + made
+    document: dict[str, Any] = {"name": name, "rows": made}
     if notes:
         document["notes"] = notes
-    path = RESULTS / f"{name}.json"
     path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
     return path
 
 
-def publish(name: str, rows: Sequence[Row], notes: Mapping[str, Any] | None = None) -> int:
+def publish(
+    name: str, rows: Sequence[Row], notes: Mapping[str, Any] | None = None, *, others: bool = False
+) -> int:
     """`save`, print the table, return the exit code: 1 when a gate failed, else 0."""
-    path = save(name, rows, notes)
+    path = save(name, rows, notes, others=others)
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(_table(name, rows))
     for row in rows:

@@ -1,7 +1,8 @@
 """The receiver: a web server in a process of its own that takes deliveries, checks signatures and keeps a journal.
 
 `POST /<name>` is a delivery. `PUT /_/<name>` tells what the test knows of that name: `{"secret": "whsec_…"}`, the
-secret to check with, and `{"fail": n, "status": s}`, to answer the next n deliveries with status s.
+secret to check with; `{"fail": n, "status": s}`, to answer the next n deliveries with status s; and `{"refuse": q}`, to
+answer those of asset q with status s until told another asset, or none.
 
 `python -m tests.support.receiver --port P --journal J`; port 0 picks one. It prints its port as its first line.
 """
@@ -37,6 +38,7 @@ class Name:
     webhook: Webhook | None = None
     fail: int = 0
     status: int = 500
+    refuse: str | None = None
 
 
 def verdict(webhook: Webhook | None, headers: dict[str, str], body: bytes) -> bool | None:
@@ -83,18 +85,22 @@ class Receiver:
         if "secret" in told:
             known.webhook = Webhook(told["secret"])
         known.fail, known.status = told.get("fail", known.fail), told.get("status", known.status)
+        known.refuse = told.get("refuse", known.refuse)
         return 204
 
     def _take(self, scope: dict[str, Any], body: bytes, at: int) -> int:
         name = scope["path"].lstrip("/")
         known = self._names.setdefault(name, Name())
         headers = {key.decode(): value.decode() for key, value in scope["headers"]}
+        event = orjson.loads(body)
         status = 204
         if known.fail > 0:
             known.fail -= 1
             status = known.status
+        elif known.refuse is not None and event.get("subject") == known.refuse:
+            status = known.status
         kept = {key: headers[key] for key in KEPT_HEADERS if key in headers}
-        arrival = Arrival(name, at, kept, orjson.loads(body), status, verdict(known.webhook, headers, body))
+        arrival = Arrival(name, at, kept, event, status, verdict(known.webhook, headers, body))
         self._journal.write(orjson.dumps(arrival) + b"\n")
         self._journal.flush()
         return status
@@ -124,7 +130,7 @@ class ReceiverProcess:
         return f"http://127.0.0.1:{self.port}/{name}"
 
     def tell(self, name: str, **what: Any) -> None:
-        """`secret=`, `fail=`, `status=` as the module says."""
+        """`secret=`, `fail=`, `status=`, `refuse=` as the module says."""
         httpx.put(self.url(f"_/{name}"), json=what, trust_env=False).raise_for_status()
 
     def arrivals(self, name: str | None = None) -> list[Arrival]:

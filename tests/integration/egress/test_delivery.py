@@ -114,14 +114,22 @@ def test_failed_attempts_are_retried_under_one_id_and_recorded(tenant: Tenant) -
 
 
 def test_order_per_asset_holds_over_retries_while_other_assets_go_on(tenant: Tenant) -> None:
-    subscription = tenant.subscribe("hook", retry={"pauses": [1.0] * 5})
-    tenant.receiver.tell(f"{tenant.name}-hook", fail=1)
+    subscription = tenant.subscribe("hook", retry={"pauses": [1.0] * 20})
     first, other = "postgres://db/a", "postgres://db/b"
-    tenant.notify(tag(first, "PII"), copies=1)
-    until(lambda: len(tenant.arrivals("hook")) == 1)
+    tenant.receiver.tell(f"{tenant.name}-hook", refuse=first)
     tenant.notify(
-        tag(first, "PII", attached=False), tag(first, "PII"), tag(first, "GDPR"), tag(other, "PII"), copies=1
+        tag(first, "PII"),
+        tag(first, "PII", attached=False),
+        tag(first, "PII"),
+        tag(first, "GDPR"),
+        tag(other, "PII"),
+        copies=1,
     )
+    tenant.settled(subscription, 1)
+    refused = until(lambda: [a for a in tenant.arrivals("hook") if a.status >= 300])
+    assert {a.body["subject"] for a in refused} == {first}
+    assert len({a.headers["webhook-id"] for a in refused}) == 1
+    tenant.receiver.tell(f"{tenant.name}-hook", refuse=None)
     tenant.settled(subscription, 5)
     sent = [a for a in tenant.arrivals("hook") if a.status < 300]
     assert [(a.body["transition"], a.body["data"]["tag"]) for a in sent if a.body["subject"] == first] == [

@@ -65,9 +65,9 @@ def write(spark: SparkSession) -> Write:
     return write
 
 
-@pytest.fixture
-def write_by_another_client(settings: SparkSettings) -> Write:
-    client = boto3.client(
+@pytest.fixture(scope="module")
+def client(settings: SparkSettings) -> Any:
+    return boto3.client(
         "s3",
         endpoint_url=settings.s3_endpoint,
         aws_access_key_id=settings.s3_access_key.get_secret_value(),
@@ -75,6 +75,9 @@ def write_by_another_client(settings: SparkSettings) -> Write:
         region_name="us-east-1",
     )
 
+
+@pytest.fixture
+def write_by_another_client(client: Any) -> Write:
     def write(file: str, lines: list[str], overwrite: bool) -> bool:
         assert not overwrite
         bucket, key = file.removeprefix("s3a://").split("/", 1)
@@ -87,6 +90,25 @@ def write_by_another_client(settings: SparkSettings) -> Write:
         return True
 
     return write
+
+
+@pytest.fixture
+def listed(spark: SparkSession) -> Callable[[str], list[tuple[str, int]]]:
+    """(file) -> the names and bytes of those beside it from it on."""
+    jvm: Any = spark.sparkContext._jvm
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    store = jvm.lily.storage.ConditionalLogStore(hadoop)
+
+    def listed(file: str) -> list[tuple[str, int]]:
+        found = store.listFrom(jvm.org.apache.hadoop.fs.Path(file), hadoop)
+        statuses = []
+        while found.hasNext():
+            statuses.append(found.next())
+        assert all(status.isFile() and status.getModificationTime() > 0 for status in statuses)
+        assert all(status.getPath().getParent().toString() == file.rpartition("/")[0] for status in statuses)
+        return [(status.getPath().getName(), status.getLen()) for status in statuses]
+
+    return listed
 
 
 def _lines(spark: SparkSession, file: str) -> list[str]:
@@ -117,3 +139,29 @@ def test_an_attempt_made_again_after_its_answer_was_lost_has_succeeded(
     assert _lines(spark, file) == ["one", "two"]
     assert write(file, ["three"], True)
     assert _lines(spark, file) == ["three"]
+
+
+def test_files_are_listed_from_a_name_on(
+    client: Any, folder: str, listed: Callable[[str], list[tuple[str, int]]]
+) -> None:
+    """More than the 1,000 names of a page, in order; no folder beside them, nothing in it."""
+    bucket, key = folder.removeprefix("s3a://").split("/", 1)
+    names = [f"{number:020d}.json" for number in range(1_005)]
+    names[1:1] = ["00000000000000000000.v2.checkpoint.json"]
+    with ThreadPoolExecutor(8) as pool:
+        beside = ["_sidecars/1.parquet", "00000000000000000003/x"]
+        for done in [
+            pool.submit(
+                client.put_object, Bucket=bucket, Key=f"{key}/{name}", Body=b"x" * (1 + len(name) % 7)
+            )
+            for name in names + beside
+        ]:
+            done.result()
+    expected = [(name, 1 + len(name) % 7) for name in names]
+    assert listed(f"{folder}/00000000000000000000.") == expected
+    assert listed(f"{folder}/00000000000000000000.json") == expected
+    assert listed(f"{folder}/00000000000000000000.k") == expected[1:]
+    assert listed(f"{folder}/00000000000000001003.") == expected[-2:]
+    assert listed(f"{folder}/00000000000000001005.") == []
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        listed(f"{folder}-that-is-not/00000000000000000000.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Iterable
@@ -14,8 +15,8 @@ import psutil
 # Every process of a stack carries this variable, so that what outlives its parent is still found.
 MARKER = "LILY_STACK_ID"
 COMPONENT_MARKER = "LILY_STACK_COMPONENT"
-#: How often to look again at a process that has no variables yet.
-_EXEC_LOOKS = 5
+#: How long a program may take to get its arguments and variables; it takes less than a millisecond.
+_EXEC_SECONDS = 0.25
 _POLL = 0.05
 _KILL_SECONDS = 10.0
 
@@ -73,17 +74,15 @@ def marked(stack_id: str, component: str | None = None) -> list[psutil.Process]:
 
 
 def _environment(pid: int) -> bytes:
-    """The variables that the process was started with. Raises OSError when it has ended.
+    """The variables that the process was started with. Raises OSError when it has ended, and for the kernel's threads.
 
-    While a process is being replaced by another program they read as empty; those of the kernel's threads always do.
+    Whoever starts a program may go on before the kernel has laid out its arguments and variables: both read as empty then.
     """
-    for _ in range(_EXEC_LOOKS):
-        found = Path(f"/proc/{pid}/environ").read_bytes()
-        if found:
-            return found
-        Path(f"/proc/{pid}/exe").readlink()  # the kernel's threads have none
-        time.sleep(_POLL)
-    return b""
+    process, deadline = Path(f"/proc/{pid}"), time.monotonic() + _EXEC_SECONDS
+    while not (process / "cmdline").read_bytes() and time.monotonic() < deadline:
+        (process / "exe").readlink()  # what has no program never gets any
+        os.sched_yield()
+    return (process / "environ").read_bytes()
 
 
 def family(roots: Iterable[Identity]) -> list[psutil.Process]:

@@ -39,8 +39,7 @@ class Grave:
         return F.coalesce(is_old, F.lit(False))
 
     def in_arrow(self) -> pc.Expression:
-        is_old = (pc.field(self.column) == self.value) & (pc.field(self.time) < self._before())
-        return is_old & pc.field(self.time).is_valid() & pc.field(self.column).is_valid()
+        return (pc.field(self.column) == self.value) & (pc.field(self.time) < self._before())
 
     def _before(self) -> datetime:
         return datetime.now(UTC) - timedelta(days=self.days)

@@ -5,16 +5,25 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Iterator;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.s3a.S3AFileSystem;
+import org.apache.hadoop.fs.s3a.S3AUtils;
 
 import io.delta.storage.CloseableIterator;
 import io.delta.storage.HadoopFileSystemLogStore;
+
+import software.amazon.awssdk.core.exception.SdkException;
+import software.amazon.awssdk.services.s3.model.ListObjectsV2Request;
+import software.amazon.awssdk.services.s3.model.ListObjectsV2Response;
+import software.amazon.awssdk.services.s3.model.S3Object;
 
 /**
  * Delta's log on S3 by conditional put (If-None-Match), so that of several writers of one version just one succeeds.
@@ -53,6 +62,49 @@ public class ConditionalLogStore extends HadoopFileSystemLogStore {
                 throw taken;
             }
         }
+    }
+
+    /**
+     * The files beside `path` from its name on, by a listing that begins there: the one inherited lists the whole log
+     * at every look. Delta's own for S3 (S3LogStoreUtil) calls what Hadoop 3.5 no longer has.
+     */
+    public Iterator<FileStatus> listFrom(Path path, Configuration configuration) throws IOException {
+        FileSystem fs = path.getFileSystem(configuration);
+        if (!(fs instanceof S3AFileSystem)) {
+            return super.listFrom(path, configuration);
+        }
+        S3AFileSystem s3 = (S3AFileSystem) fs;
+        Path from = s3.makeQualified(path);
+        Path folder = from.getParent();
+        String prefix = s3.pathToKey(folder) + "/";
+        String first = from.getName();
+        // Listing begins after a name, and `first` is to be listed: so after the one a letter shorter.
+        ListObjectsV2Request.Builder asked = ListObjectsV2Request.builder().bucket(s3.getBucket())
+            .prefix(prefix).delimiter("/").startAfter(prefix + first.substring(0, first.length() - 1));
+        ArrayList<FileStatus> found = new ArrayList<FileStatus>();
+        for (boolean more = true; more;) {
+            ListObjectsV2Response page;
+            try {
+                page = s3.getS3AInternals().getAmazonS3Client("list the log")
+                    .listObjectsV2((ListObjectsV2Request) asked.build());
+            } catch (SdkException failed) {
+                throw S3AUtils.translateException("list", folder, failed);
+            }
+            for (Iterator objects = page.contents().iterator(); objects.hasNext();) {
+                S3Object object = (S3Object) objects.next();
+                String name = object.key().substring(prefix.length());
+                if (name.compareTo(first) >= 0) {
+                    found.add(new FileStatus(object.size().longValue(), false, 1, s3.getDefaultBlockSize(folder),
+                        object.lastModified().toEpochMilli(), new Path(folder, name)));
+                }
+            }
+            more = page.isTruncated().booleanValue();
+            asked.continuationToken(page.nextContinuationToken());
+        }
+        if (found.isEmpty() && !s3.exists(folder)) {
+            throw new FileNotFoundException("No such file or directory: " + folder);
+        }
+        return found.iterator();
     }
 
     public Boolean isPartialWriteVisible(Path path, Configuration configuration) {
