@@ -70,6 +70,19 @@ class Stack:
                 victim.kill()
         return before.restarts
 
+    @contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """The component and its children do nothing meanwhile: there, and not answering."""
+        first = psutil.Process(self.component(name).pid)
+        family = [first, *first.children(recursive=True)]
+        for process in family:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in family:
+                process.resume()
+
     def wait_restarted(self, name: str, before: int) -> None:
         """Until the supervisor shows the restart and the component is ready again."""
 

@@ -25,8 +25,8 @@ POLICIES = [
 TABLE = {"catalogName": "lake", "schemaName": "shop", "tableName": "public_customers"}
 
 
-def enforcer(**more: Any) -> Enforcer:
-    return Enforcer(POLICIES, MAPPINGS, lambda name: frozenset(TAGS.get(name, ())), **more)
+def enforcer(mappings: Any = MAPPINGS, **more: Any) -> Enforcer:
+    return Enforcer(POLICIES, mappings, lambda name: frozenset(TAGS.get(name, ())), **more)
 
 
 def asked(operation: str, *, user: str = "ann", groups: Any = (), **action: Any) -> dict[str, Any]:
@@ -87,3 +87,17 @@ def test_blind_it_shows_nothing_of_ours() -> None:
     assert blind.mask(asked("GetColumnMask", resource=column("name"))) == {"expression": "NULL"}
     other = {"table": {**TABLE, "catalogName": "scratch", "columns": ["x"]}}
     assert blind.allows(asked("SelectFromColumns", resource=other))
+
+
+def test_blind_and_open_it_obeys_the_last_tags_it_knew() -> None:
+    mappings = [one.model_copy(update={"when_stale": "open"}) for one in MAPPINGS]
+    blind = enforcer(mappings, blind=True)
+    assert blind.allows(asked("SelectFromColumns", resource={"table": {**TABLE, "columns": ["name"]}}))
+    assert blind.mask(asked("GetColumnMask", resource=column("name"))) == {}
+    assert blind.mask(asked("GetColumnMask", resource=column("email"))) == {"expression": "NULL"}
+
+
+def test_a_mapping_shows_its_own_rows_alone() -> None:
+    mappings = [one.model_copy(update={"rows": "tenant = 'acme'"}) for one in MAPPINGS]
+    found = enforcer(mappings).filters(asked("GetRowFilters", resource={"table": TABLE}))
+    assert found == [{"expression": "tenant = 'acme'"}, {"expression": "region = 'eu'"}]

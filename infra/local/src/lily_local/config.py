@@ -38,6 +38,7 @@ OFFSETS: dict[str, int] = {
     "lake-metrics": 15,
     "egress-metrics": 16,
     "connect": 17,
+    "trino": 18,
 }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from lily_local.errors import UserError
 
 OLDEST = 17
+_INSTALLED = Path("/usr/lib/jvm")
 _ADVICE = f"install a JRE {OLDEST} or later (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME"
 
 
@@ -35,6 +36,27 @@ def find() -> Java:
     if version < OLDEST:
         raise UserError(f"{candidate} is Java {version}, which is too old; {_ADVICE}")
     return Java(home, version)
+
+
+def newer(oldest: int, program: str) -> Java:
+    """One that is recent enough for a program that needs more than Lily does: `$LILY_<PROGRAM>_JAVA_HOME`, `$JAVA_HOME`,
+    the path, or what Debian has installed. Raises UserError when there is none."""
+    variable = f"LILY_{program.upper()}_JAVA_HOME"
+    named = [os.environ[name] for name in (variable, "JAVA_HOME") if os.environ.get(name)]
+    onpath = shutil.which("java")
+    homes = [
+        *map(Path, named),
+        *([Path(onpath).resolve().parent.parent] if onpath else []),
+        *sorted(_INSTALLED.glob("*"), reverse=True),
+    ]
+    for home in homes:
+        version = _from_release_file(home)
+        if version is not None and version >= oldest and (home / "bin" / "java").exists():
+            return Java(home, version)
+    raise UserError(
+        f"{program} needs Java {oldest} or later and none was found; install one "
+        f"(a package temurin-25-jdk or openjdk-25-jre-headless), or set {variable}"
+    )
 
 
 def _executable() -> Path:

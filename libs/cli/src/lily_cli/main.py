@@ -18,6 +18,7 @@ from lily_cli.commands import (
     events,
     harvest,
     keys,
+    mappings,
     policies,
     propagation,
     replay,
@@ -76,6 +77,7 @@ app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(connectors.app, name="connectors")
 app.add_typer(harvest.app, name="harvest")
 app.add_typer(tables.app, name="tables")
+app.add_typer(mappings.app, name="mappings")
 app.add_typer(policies.app, name="policies")
 app.add_typer(propagation.app, name="propagation")
 app.add_typer(commands.app, name="commands")

@@ -59,6 +59,12 @@ class Settings(BaseSettings):
         ge=1,
         description="Between two looks at a source of change data with which all is well",
     )
+    enforce_stale_seconds: float = Field(
+        10,
+        alias="LILY_ENFORCE_STALE_SECONDS",
+        ge=2,
+        description="Tags that may be older than this are not relied on by enforcement",
+    )
     egress_allow: str = Field("", alias="LILY_EGRESS_ALLOW", description="Comma-separated CIDRs")
     metrics_port: int = Field(0, alias="LILY_METRICS_PORT", description="0: no metrics server")
     max_body_bytes: int = Field(8 * 1024 * 1024, alias="LILY_MAX_BODY_BYTES")

@@ -19,6 +19,10 @@ from lily_api.commands.endpoints import router as commands
 from lily_api.connectors.endpoints import router as connectors
 from lily_api.declarations import publishing as declarations
 from lily_api.deliveries.endpoints import router as deliveries
+from lily_api.enforcement import feed as enforcement
+from lily_api.enforcement.databases import rounds as enforced_databases
+from lily_api.enforcement.endpoints import router as opa
+from lily_api.enforcement.mappings import router as mappings
 from lily_api.erasures import progress as erasure_progress
 from lily_api.erasures import stopping as erasure_stopping
 from lily_api.erasures.endpoints import router as erasures
@@ -67,7 +71,9 @@ ROUTERS: list[APIRouter] = [
     commands,
     tables,
     propagation,
+    mappings,
     policies,
+    opa,
     erasures,
 ]
 
@@ -80,6 +86,8 @@ BACKGROUND: list[Callable[[Services], AbstractAsyncContextManager[None]]] = [
     capture.running,
     table_refreshes.running,
     declarations.running,
+    enforcement.running,
+    enforced_databases.running,
     erasure_stopping.running,
     erasure_progress.running,
 ]

@@ -1,7 +1,8 @@
 """The connector kinds, found by folder: `vendors/<name>/config.py` is all it takes to be one.
 
 A kind is named after its folder with hyphens. `inbound.py` makes it an inbound kind (webhook), `harvest.py` an
-inbound kind that pulls, `capture.py` one whose data Kafka Connect reads, `outbound.py` an outbound one. Title and summary are the README's heading and first paragraph.
+inbound kind that pulls, `capture.py` one whose data Kafka Connect reads, `enforce.py`
+one in which Lily enforces policies, `outbound.py` an outbound one. Title and summary are the README's heading and first paragraph.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Kind:
     has_inbound: bool
     has_harvest: bool
     has_capture: bool
+    has_enforcing: bool
     has_outbound: bool
 
     @property
@@ -106,6 +108,7 @@ def kinds() -> dict[str, Kind]:
             has_inbound=find_spec(f"{package}.inbound") is not None,
             has_harvest=find_spec(f"{package}.harvest") is not None,
             has_capture=find_spec(f"{package}.capture") is not None,
+            has_enforcing=find_spec(f"{package}.enforce") is not None,
             has_outbound=find_spec(f"{package}.outbound") is not None,
         )
     return found

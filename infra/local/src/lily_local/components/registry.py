@@ -11,11 +11,25 @@ from lily_local.components.mongo import MONGO
 from lily_local.components.postgres import POSTGRES
 from lily_local.components.product import API, EGRESS, FANOUT, LAKE, MIGRATIONS, TOPICS
 from lily_local.components.s3 import S3
+from lily_local.components.trino import TRINO
 from lily_local.errors import UserError
 
 ALL: dict[str, Component] = {
     component.name: component
-    for component in (KAFKA, MONGO, POSTGRES, S3, TOPICS, MIGRATIONS, API, EGRESS, FANOUT, LAKE, CONNECT)
+    for component in (
+        KAFKA,
+        MONGO,
+        POSTGRES,
+        S3,
+        TOPICS,
+        MIGRATIONS,
+        API,
+        EGRESS,
+        FANOUT,
+        LAKE,
+        CONNECT,
+        TRINO,
+    )
 }
 DEFAULT = tuple(name for name, component in ALL.items() if not component.optional)
 OPTIONAL = tuple(name for name, component in ALL.items() if component.optional)

@@ -56,7 +56,10 @@ def fetch_all(wanted: list[tuple[Jar, Path]]) -> None:
 
 def _have(jar: Jar, home: Path) -> bool:
     path = home / jar.file_name
-    return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == jar.sha256
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
 
 
 def _fetch(client: httpx.Client, jar: Jar, home: Path, advance: Advance) -> None:

@@ -15,20 +15,25 @@ LOCK_FILE = Path(__file__).parent / "lock.json"
 
 @dataclass(frozen=True)
 class Jar:
-    """One file of a Maven repository; `coordinate` is `group:artifact:version`."""
+    """One file of a Maven repository; `coordinate` is `group:artifact:version`, or `…:packaging` when that is not jar."""
 
     coordinate: str
     sha256: str
     size: int
 
     @property
+    def _parts(self) -> tuple[str, str, str, str]:
+        group, artifact, version, *packaging = self.coordinate.split(":")
+        return group, artifact, version, packaging[0] if packaging else "jar"
+
+    @property
     def file_name(self) -> str:
-        _, artifact, version = self.coordinate.split(":")
-        return f"{artifact}-{version}.jar"
+        _, artifact, version, packaging = self._parts
+        return f"{artifact}-{version}.{packaging}"
 
     @property
     def repository_path(self) -> str:
-        group, artifact, version = self.coordinate.split(":")
+        group, artifact, version, _ = self._parts
         return f"{group.replace('.', '/')}/{artifact}/{version}/{self.file_name}"
 
 

@@ -38,6 +38,8 @@ def _locked(pom: Path, profile: str) -> list[dict[str, str | int]]:
     from jgo.maven import MavenContext
     from jgo.maven._pom import POM
 
+    if whole := _archives(pom, profile):
+        return whole
     with tempfile.TemporaryDirectory() as folder:
         flat = Path(folder) / "pom.xml"
         _write_profile_pom(pom, profile, flat)
@@ -52,6 +54,36 @@ def _locked(pom: Path, profile: str) -> list[dict[str, str | int]]:
             (f"{a.groupId}:{a.artifactId}:{a.version}", Path(a.resolve()).read_bytes()) for a in kept
         )
     ]
+
+
+def _archives(pom: Path, profile: str) -> list[dict[str, str | int]]:
+    """What a profile names that is no jar: taken as it is, with nothing that it pulls in."""
+    from jgo.maven import MavenContext
+
+    root = ET.parse(pom).getroot()  # noqa: S314 - our own file
+    properties = {
+        f"${{{one.tag.rpartition('}')[2]}}}": one.text or ""
+        for one in root.find(f"{{{_NS}}}properties") or ()
+    }
+    found: list[dict[str, str | int]] = []
+    for element in root.iterfind(f".//{{{_NS}}}profile"):
+        if element.findtext(f"{{{_NS}}}id") != profile:
+            continue
+        for dependency in element.iterfind(f".//{{{_NS}}}dependency"):
+            packaging = dependency.findtext(f"{{{_NS}}}type") or "jar"
+            if packaging == "jar":
+                continue
+            group, artifact, version = (
+                dependency.findtext(f"{{{_NS}}}{part}") or "" for part in ("groupId", "artifactId", "version")
+            )
+            version = properties.get(version, version)
+            component = MavenContext().project(group, artifact).at_version(version)
+            file = Path(component.artifact(packaging=packaging).resolve())
+            with file.open("rb") as content:
+                digest = hashlib.file_digest(content, "sha256").hexdigest()
+            coordinate = f"{group}:{artifact}:{version}:{packaging}"
+            found.append({"coordinate": coordinate, "sha256": digest, "size": file.stat().st_size})
+    return found
 
 
 def _write_profile_pom(pom: Path, profile: str, target: Path) -> None:

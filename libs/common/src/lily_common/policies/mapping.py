@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from lily_common.declaring import wrong
-from lily_common.policies.model import NAME_PATTERN, Strict
+from lily_common.policies.model import NAME_PATTERN, Expression, Strict
 
 MAX_MAPPINGS = 200
 MappingName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
@@ -30,6 +30,16 @@ class Mapping(Strict):
     writes: Literal["refuse", "allow"] = Field(
         "refuse",
         description="Whether the engine may write to these tables: what is masked must not be written back",
+    )
+
+    rows: Expression | None = Field(
+        None,
+        description="SQL condition on the rows that anybody sees, in the dialect of the engine: a tenant's own",
+        examples=["tenant = 'acme'"],
+    )
+    when_stale: Literal["closed", "open"] = Field(
+        "closed",
+        description="While Lily cannot know the newest tags: closed shows nothing, open obeys the last ones known",
     )
 
     @model_validator(mode="after")

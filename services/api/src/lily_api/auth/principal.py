@@ -29,6 +29,7 @@ class Scope(StrEnum):
     PROPAGATION_WRITE = "propagation:write"
     POLICIES_READ = "policies:read"
     POLICIES_WRITE = "policies:write"
+    POLICIES_ENFORCE = "policies:enforce"
     ERASURES_READ = "erasures:read"
     ERASURES_WRITE = "erasures:write"
     TENANTS_WRITE = "tenants:write"

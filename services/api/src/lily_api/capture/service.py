@@ -20,6 +20,7 @@ from lily_connectors.debezium.config import SourceConfig
 from lily_connectors.models import Connector
 from lily_connectors.secrets import Secret, open_sealed, seal
 from lily_connectors.ssrf import Guard
+from lily_connectors.vendors.postgres_policies.config import Config as EnforcedConfig
 
 #: Sources share the workers: a tenant must not fill them.
 MAX_SOURCES = 50
@@ -46,7 +47,7 @@ async def check_available(services: Services) -> None:
         ) from away
 
 
-async def check_address(services: Services, config: SourceConfig) -> None:
+async def check_address(services: Services, config: SourceConfig | EnforcedConfig) -> None:
     """Raises InvalidInputError (422) when the database is nowhere that Lily connects to."""
     try:
         await judged_address(Guard(services.settings.egress_allow_networks), config.host, config.port)
@@ -57,7 +58,7 @@ async def check_address(services: Services, config: SourceConfig) -> None:
         ) from None
 
 
-def password_of(config: SourceConfig) -> str | None:
+def password_of(config: SourceConfig | EnforcedConfig) -> str | None:
     """The password in a configuration that was given just now."""
     held = getattr(config, "password", None)
     return held.get_secret_value() if held is not None else None

@@ -22,6 +22,7 @@ from lily_api.connectors.schemas import (
     KindView,
     SecretRotate,
 )
+from lily_api.enforcement.databases import service as enforced
 from lily_api.schemas import ObjectId, Page
 from lily_api.services import Services, ServicesDep
 from lily_connectors import registry
@@ -99,7 +100,9 @@ async def get_connector(
 @router.get("/connectors/{connector_id}/status", summary="Read how a connector does")
 async def get_status(principal: ConnectorsRead, lily: ServicesDep, connector_id: ObjectId) -> ConnectorStatus:
     """For a source of change data: what Kafka Connect says of it and of its tasks, with the errors that ended them."""
-    return await capture_status.read(lily, await service.get(lily, principal, connector_id))
+    connector = await service.get(lily, principal, connector_id)
+    kept = await enforced.status(lily, connector)
+    return kept if kept is not None else await capture_status.read(lily, connector)
 
 
 @router.patch("/connectors/{connector_id}", summary="Change a connector")

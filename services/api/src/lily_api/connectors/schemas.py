@@ -104,6 +104,14 @@ class ConnectorStatus(BaseModel):
     settled: bool = Field(description="Whether what is wanted has been carried out")
     problem: str | None = Field(None, description="Why not, or what has failed")
     tasks: list[TaskView] = Field(default_factory=list)
+    looked_at: datetime | None = Field(None, description="Of a kept database: when it was last gone through")
+    problems: list[str] = Field(
+        default_factory=list, description="Of a kept database: what is not as policies want it"
+    )
+    drift: list[str] = Field(
+        default_factory=list,
+        description="Of a kept database: what somebody else had changed and was put right last",
+    )
     topics: list[str] = Field(
         default_factory=list,
         description="Topics that hold what came",

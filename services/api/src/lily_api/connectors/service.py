@@ -16,6 +16,7 @@ from lily_api.capture import service as capture
 from lily_api.capture.reconciler import Look
 from lily_api.connectors import repository
 from lily_api.connectors.schemas import ConnectorCreate, ConnectorPatch, ConnectorRemoved, SecretRotate
+from lily_api.enforcement.databases import service as enforced
 from lily_api.services import Services
 from lily_common.errors import ConflictError, FieldError, InvalidInputError, NotFoundError
 from lily_connectors import registry
@@ -24,6 +25,7 @@ from lily_connectors.debezium.config import SourceConfig
 from lily_connectors.models import Connector
 from lily_connectors.registry import Kind
 from lily_connectors.secrets import Secret, open_sealed, rotated, seal
+from lily_connectors.vendors.postgres_policies.config import Config as EnforcedConfig
 
 
 async def create(
@@ -31,13 +33,15 @@ async def create(
 ) -> tuple[Connector, str | None]:
     """The connector and, this once, its secret."""
     kind = registry.kind(wanted.kind)
-    if kind.direction == "outbound":
+    if kind.direction == "outbound" and not kind.has_enforcing:
         message = f"'{kind.name}' is a sink: make a subscription with it instead"
         raise InvalidInputError(message, [FieldError("body.kind", message)])
     config = parse_config(kind, wanted.config)
     connector_id = credentials.new_id("con")
     if isinstance(config, SourceConfig):
         return await _create_source(services, principal, wanted, connector_id, config), None
+    if isinstance(config, EnforcedConfig):
+        return await _create_enforced(services, principal, wanted, connector_id, config), None
     secret = wanted.secret.get_secret_value() if wanted.secret else kind.new_secret()
     connector = Connector(
         id=connector_id,
@@ -86,6 +90,37 @@ async def _create_source(
     return connector
 
 
+async def _create_enforced(
+    services: Services,
+    principal: Principal,
+    wanted: ConnectorCreate,
+    connector_id: str,
+    config: EnforcedConfig,
+) -> Connector:
+    """A database that Lily keeps: wanted in the same transaction, carried out after it."""
+    if wanted.secret is not None:
+        message = "a database is not called; its password belongs into config.password"
+        raise InvalidInputError(message, [FieldError("body.secret", message)])
+    await capture.check_address(services, config)
+    kind = registry.kind(wanted.kind)
+    connector = Connector(
+        id=connector_id,
+        tenant=principal.tenant,
+        kind=kind.name,
+        name=wanted.name,
+        direction=kind.direction,
+        config=config.model_dump(mode="json"),
+        secrets=capture.sealed(services, principal.tenant, connector_id, capture.password_of(config)),
+        status="active",
+        created_by=principal.subject,
+    )
+    async with services.db.begin() as session:
+        await _add(session, principal, connector)
+        await enforced.add(session, connector)
+    await enforced.carry_out(services, connector)
+    return connector
+
+
 async def _add(session: AsyncSession, principal: Principal, connector: Connector) -> None:
     session.add(connector)
     await _flush(session, connector.name)
@@ -113,7 +148,7 @@ async def list_page(
 async def patch(
     services: Services, principal: Principal, connector_id: str, wanted: ConnectorPatch
 ) -> Connector:
-    captured = False
+    captured = followed = False
     async with services.db.begin() as session:
         connector = _found(await repository.get(session, principal.tenant, connector_id, lock=True))
         if wanted.name is not None:
@@ -125,6 +160,7 @@ async def patch(
         await _flush(session, connector.name)
         if wanted.config is not None or wanted.status is not None:
             captured = await capture.change(session, connector)
+            followed = await enforced.change(session, connector)
         await session.refresh(connector)
         changed = sorted(wanted.model_dump(exclude_none=True))
         await audit.record(
@@ -132,11 +168,23 @@ async def patch(
         )
     if captured:
         await capture.carry_out(services, connector)
+    if followed:
+        await enforced.carry_out(services, connector)
     return connector
 
 
 async def _replace_config(services: Services, connector: Connector, wanted: dict[str, Any]) -> None:
     kind = registry.kind(connector.kind)
+    if kind.has_enforcing:
+        kept = parse_config(kind, capture.with_held_password(services, connector, wanted))
+        assert isinstance(kept, EnforcedConfig)
+        enforced.check_fixed(connector.config, kept)
+        await capture.check_address(services, kept)
+        connector.config = kept.model_dump(mode="json")
+        connector.secrets = capture.sealed(
+            services, connector.tenant, connector.id, capture.password_of(kept)
+        )
+        return
     if not kind.has_capture:
         connector.config = parse_config(kind, wanted).model_dump(mode="json")
         return
@@ -176,9 +224,17 @@ async def remove(services: Services, principal: Principal, connector_id: str) ->
         connector = _found(await repository.get(session, principal.tenant, connector_id, lock=True))
         await repository.remove(session, principal.tenant, connector_id)
         captured = await capture.drop(session, connector)
+        followed = await enforced.drop(session, connector)
         detail = {"kind": connector.kind, "name": connector.name}
         await audit.record(session, principal, "connector.delete", f"connector:{connector_id}", detail)
+    if followed:
+        return _restored(connector_id, await enforced.carry_out(services, connector))
     return _removed(connector_id, await capture.carry_out(services, connector)) if captured else None
+
+
+def _restored(connector_id: str, problem: str | None) -> ConnectorRemoved:
+    detail = problem or "every reader has back what it had"
+    return ConnectorRemoved(id=connector_id, removed=problem is None, detail=detail)
 
 
 def _removed(connector_id: str, look: Look | None) -> ConnectorRemoved:

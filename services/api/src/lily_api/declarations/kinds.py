@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lily_common.events import POLICIES_TOPIC, PROPAGATION_RULES_TOPIC
+from lily_common.policies.mapping import MAX_MAPPINGS
 from lily_common.policies.model import MAX_POLICIES
 from lily_common.propagation.rules import MAX_RULES
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`name` stands in rows and in the audit log, `noun` in messages to people; a tenant has at most `most`."""
+    """`name` stands in rows and in the audit log, `noun` in messages to people; a tenant has at most `most`.
+
+    `topic` is where it is told; None: to nobody.
+    """
 
     name: str
     noun: str
-    topic: str
+    topic: str | None
     most: int
 
 
 PROPAGATION_RULE = Kind("propagation-rule", "propagation rule", PROPAGATION_RULES_TOPIC, MAX_RULES)
 POLICY = Kind("policy", "policy", POLICIES_TOPIC, MAX_POLICIES)
-KINDS = {kind.name: kind for kind in (PROPAGATION_RULE, POLICY)}
+MAPPING = Kind("mapping", "mapping", None, MAX_MAPPINGS)
+KINDS = {kind.name: kind for kind in (PROPAGATION_RULE, POLICY, MAPPING)}

@@ -69,6 +69,10 @@ async def publish(services: Services, key: repository.Key) -> None:
         row = await repository.get(session, key, lock=True)
         if row is None or row.kind not in KINDS:
             return
+        topic = KINDS[row.kind].topic
+        if topic is None:
+            row.published = True
+            return
         message = {
             "tenant": row.tenant,
             "name": row.name,
@@ -77,7 +81,7 @@ async def publish(services: Services, key: repository.Key) -> None:
             "declaration": row.body,
         }
         value = None if row.status == repository.DELETED else orjson.dumps(message)
-        record = Record(KINDS[row.kind].topic, f"{row.tenant}|{row.name}".encode(), value)
+        record = Record(topic, f"{row.tenant}|{row.name}".encode(), value)
         await services.producer.send([record])
         row.published = True
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lily_common.policies import sql
-from lily_common.policies.decide import ALLOWED, Decision, decide
+from lily_common.policies.decide import Decision, decide
 from lily_common.policies.mapping import Mapping, resolve
 from lily_common.policies.model import Action, Mask, Policy, Who
 
@@ -52,7 +52,7 @@ Tags = Callable[[str], frozenset[str]]
 class Enforcer:
     """One tenant at one moment. `tags` gives an asset's effective tags.
 
-    `blind` says that the tags may be out of date and that nothing is shown then.
+    `blind` says that the tags may be out of date: tables whose mapping is to be closed then show nothing.
     """
 
     policies: list[Policy]
@@ -79,7 +79,13 @@ class Enforcer:
         """The conditions on the rows of a table."""
         who = _who(given)
         table = given["action"]["resource"]["table"]
-        return [{"expression": condition} for condition in self._of_table(who, table).filters]
+        mapped = self._mapped(table)
+        if mapped is None:
+            return []
+        mapping, asset = mapped
+        own = () if mapping.rows is None else (mapping.rows,)
+        conditions = (*own, *self._decide(who, asset).filters)
+        return [{"expression": condition} for condition in dict.fromkeys(conditions)]
 
     def mask(self, given: dict[str, Any]) -> dict[str, str]:
         """The mask of a column; empty when it is shown."""
@@ -112,15 +118,11 @@ class Enforcer:
         mapped = self._mapped(table)
         if mapped is None:
             return True
-        if self.blind:
+        mapping, asset = mapped
+        if self._shut(mapping):
             return False
-        _mapping, asset = mapped
         names = [asset, *(f"{asset}/{column}" for column in columns if not column.startswith("$"))]
         return all(self._decide(who, name).allowed for name in names)
-
-    def _of_table(self, who: Who, table: dict[str, Any]) -> Decision:
-        mapped = self._mapped(table)
-        return ALLOWED if mapped is None else self._decide(who, mapped[1])
 
     def _mask(self, who: Who, column: dict[str, Any]) -> dict[str, str]:
         mapped = self._mapped(column)
@@ -128,8 +130,8 @@ class Enforcer:
             return {}
         name, kind = column["columnName"], column.get("columnType", "varchar")
         if name.startswith("$"):
-            mask = _NOTHING if self._masks_anything(who) else None
-        elif self.blind:
+            mask = _NOTHING if self._shut(mapped[0]) or self._masks_anything(who) else None
+        elif self._shut(mapped[0]):
             mask = _NOTHING
         else:
             mask = self._decide(who, f"{mapped[1]}/{name}").mask
@@ -137,11 +139,14 @@ class Enforcer:
 
     def _masks_anything(self, who: Who) -> bool:
         """Whether `who` is ever shown less: a hidden column such as `$path` may hold what a partition's value is."""
-        return self.blind or any(
+        return any(
             policy.enabled and policy.mode == "enforce" and policy.action in (Action.MASK, Action.DENY)
             for policy in self.policies
             if policy.concerns(who)
         )
+
+    def _shut(self, mapping: Mapping) -> bool:
+        return self.blind and mapping.when_stale == "closed"
 
     def _decide(self, who: Who, name: str) -> Decision:
         return decide(self.policies, self.tags(name), who)

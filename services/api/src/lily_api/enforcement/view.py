@@ -35,6 +35,8 @@ class TagView:
 
     def __init__(self) -> None:
         self._assets: dict[UUID, _Asset] = {}
+        #: How often effective tags have changed.
+        self.changes = 0
 
     def __len__(self) -> int:
         return len(self._assets)
@@ -70,8 +72,10 @@ class TagView:
         held.grave = version
         return self._settled(held)
 
-    @staticmethod
-    def _settled(held: _Asset) -> bool:
+    def _settled(self, held: _Asset) -> bool:
         before = held.effective
         held.settle()
-        return held.effective != before
+        if held.effective == before:
+            return False
+        self.changes += 1
+        return True

@@ -16,6 +16,7 @@ MODULES = [
     "lily_api.commands.models",
     "lily_api.tables.models",
     "lily_api.capture.models",
+    "lily_api.enforcement.databases.models",
     "lily_api.erasures.models",
     "lily_api.declarations.models",
 ]

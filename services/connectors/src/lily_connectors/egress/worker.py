@@ -25,6 +25,7 @@ from lily_common.erasing.feed import StopListFeed
 from lily_common.erasing.stoplist import StopList
 from lily_common.errors import LilyError, UnavailableError
 from lily_common.events import DLQ_CHANGES_TOPIC, NOTICES_TOPIC, REPLAYS_TOPIC
+from lily_common.heartbeats import is_heartbeat
 from lily_common.kafka import Producer, Record
 from lily_common.logs import get_logger
 from lily_connectors.contract import Ports
@@ -231,6 +232,8 @@ class Worker:
         stop = await self._stop_list()
         batch: list[tuple[Message, Notice]] = []
         for message in messages:
+            if is_heartbeat(message.key()):
+                continue
             try:
                 notice = read(message.value(), _timestamp(message), now)
                 if not stop.stops(notice.tenant, notice.event):

@@ -9,6 +9,7 @@ from lily_spark.runtime.app import Application
 from lily_spark.sinks.lake import QUERY, EventSink
 from lily_spark.sources import kafka as source
 from lily_spark.transforms.envelope import parse
+from lily_spark.transforms.heartbeats import without_heartbeats
 from lily_spark.transforms.registers import with_keys
 
 
@@ -19,7 +20,7 @@ def start(app: Application, sink: EventSink) -> StreamingQuery:
     bulk = stream(app.spark, settings, BULK_TOPIC, rows_per_batch=settings.bulk_rows_per_batch)
     sink.settle()
     return (
-        with_keys(parse(priority.unionByName(bulk)))
+        with_keys(parse(without_heartbeats(priority.unionByName(bulk))))
         .writeStream.queryName(QUERY)
         .foreachBatch(sink.write)
         .option("checkpointLocation", str(settings.checkpoint("lake", QUERY)))

@@ -14,6 +14,7 @@ from lily_common.events import BULK_TOPIC, PRIORITY_TOPIC
 from lily_spark.mirror.writer import write_batch
 from lily_spark.runtime.app import Application
 from lily_spark.sources import kafka as source
+from lily_spark.transforms.heartbeats import without_heartbeats
 
 PRIORITY_QUERY = "mirror-priority"
 BULK_QUERY = "mirror-bulk"
@@ -33,7 +34,8 @@ def add(app: Application) -> None:
 def _start(app: Application, name: str, topic: str, rows: int, trigger_ms: int) -> StreamingQuery:
     changes = source.stream(app.spark, app.settings, topic, rows_per_batch=rows)
     return (
-        changes.select("key", "value", "topic", "partition", "offset")
+        without_heartbeats(changes)
+        .select("key", "value", "topic", "partition", "offset")
         .writeStream.queryName(name)
         .foreachBatch(_write)
         .option("checkpointLocation", str(app.settings.checkpoint("lake", name)))

@@ -1,0 +1,1 @@
+"""Trino beside the stack: its archive unpacked, its configuration, the lake's tables in its catalog."""

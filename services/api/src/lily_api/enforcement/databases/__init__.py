@@ -1,0 +1,1 @@
+"""Databases that Lily keeps in line with policies by their own means."""

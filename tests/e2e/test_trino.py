@@ -1,0 +1,181 @@
+"""A tag is obeyed by the next query of a real Trino, on a table captured from a real database."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from lily_local.trino.tables import as_steward, publish
+from lily_spark.config import SparkSettings
+from tests.support.databases import Sources, new_database
+from tests.support.poll import until
+from tests.support.stack import Stack
+from tests.support.tenant import Tenant, event
+from tests.support.trino import User, with_trino
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+SHOP = """
+CREATE TABLE customers (id integer PRIMARY KEY, name text, email text, region text);
+CREATE TABLE contacts (id integer PRIMARY KEY, address text);
+INSERT INTO customers VALUES (1, 'Ann', 'ann@example.org', 'eu'), (2, 'Bo', 'bo@example.org', 'us');
+INSERT INTO contacts VALUES (1, 'ann@example.org'), (2, 'bo@example.org');
+"""
+EMAILS = ["ann@example.org", "bo@example.org"]
+
+
+@dataclass
+class Shop:
+    """Two captured tables as Trino has them (`schema`), and as Lily calls them (`root`)."""
+
+    tenant: Tenant
+    schema: str
+    root: str
+    analyst: User
+    steward: User
+
+    def put(self, kind: str, name: str, **body: Any) -> None:
+        answer = self.tenant.client.put(f"/v1/{kind}/{name}", json=body)
+        assert answer.status_code in (200, 201), answer.text
+
+    def tag(self, name: str, tag: str = "PII", *, attach: bool = True) -> None:
+        kind = "classification.attached" if attach else "classification.detached"
+        self.tenant.send(event(kind, {"qualified_name": f"{self.root}/{name}", "tag": tag}))
+
+    def emails(self, table: str = "customers_latest", column: str = "email") -> list[Any]:
+        return self.analyst.column(f"SELECT {column} FROM {self.schema}.{table}")
+
+
+@pytest.fixture(scope="module")
+def engine(worker: Stack) -> Stack:
+    return with_trino(worker)
+
+
+@pytest.fixture(scope="module")
+def shop(engine: Stack) -> Iterator[Shop]:
+    tenant = Tenant(engine.environment["LILY_TENANT"], engine.environment["LILY_API_KEY"], engine.url)
+    settings = SparkSettings.model_validate(engine.environment)
+    source = f"shop{secrets.token_hex(3)}"
+    sources = Sources(engine, tenant)
+    with new_database(engine, sources) as database:
+        for statement in filter(str.strip, SHOP.split(";")):
+            database.run(statement)
+        sources.postgres(database, "public.customers", "public.contacts", source=source)
+        root = f"postgres://127.0.0.1:{database.port}/{database.name}/public"
+        made = Shop(tenant, f"{source}_public", root, User(engine, "ann"), User(engine, "lily"))
+        with as_steward(engine.config.port("trino")) as cursor:
+            for table in ("customers", "contacts"):
+                path = f"cdc/{tenant.id}/{source}/public.{table}"
+
+                def published(path: str = path) -> bool:
+                    try:
+                        publish(settings, cursor, path)
+                    except LookupError as missing:
+                        raise AssertionError(str(missing)) from missing
+                    return True
+
+                until(published, f"{path} to be published")
+        made.put("mappings", "shop", table=f"lake.{made.schema}.{{table}}", asset=f"{root}/{{table}}")
+        latest = f"lake.{made.schema}.{{table}}_latest"
+        made.put("mappings", "shop-latest", table=latest, asset=f"{root}/{{table}}")
+        made.put("policies", "pii", tags=["PII"], action="mask", unless={"users": ["lily"]})
+        until(lambda: made.emails() == EMAILS, "the rows")
+        until(lambda: made.emails("contacts_latest", "address") == EMAILS, "the rows of contacts")
+        yield made
+
+
+@pytest.fixture
+def masked(shop: Shop) -> Iterator[Shop]:
+    """The column email is tagged, and Trino knows."""
+    shop.tag("customers/email")
+    until(lambda: shop.emails() == [None, None], "the mask")
+    yield shop
+    shop.tag("customers/email", attach=False)
+    until(lambda: shop.emails() == EMAILS, "the mask to go")
+
+
+def test_a_tag_masks_the_next_query_and_its_removal_shows_again(masked: Shop) -> None:
+    assert masked.emails("customers") == [None, None]
+    assert masked.steward.column(f"SELECT email FROM {masked.schema}.customers_latest") == EMAILS
+
+
+def test_a_column_downstream_is_masked_too(shop: Shop) -> None:
+    rule = {"classifications": ["PII"], "along": ["column"]}
+    shop.put("propagation/rules", "downstream", **rule)
+    edge = {
+        "upstream": f"{shop.root}/customers/email",
+        "downstream": f"{shop.root}/contacts/address",
+    }
+    shop.tenant.send(event("lineage.edge.added", edge))
+    shop.tag("customers/email")
+    until(lambda: shop.emails("contacts_latest", "address") == [None, None], "the mask downstream")
+    shop.tag("customers/email", attach=False)
+    until(lambda: shop.emails("contacts_latest", "address") == EMAILS, "the mask to go")
+
+
+def test_the_mask_holds_in_joins_conditions_copies_and_views(masked: Shop) -> None:
+    ask, schema = masked.analyst.column, masked.schema
+    assert ask(f"SELECT id FROM {schema}.customers_latest WHERE email = 'ann@example.org'") == []
+    assert ask(f"SELECT id FROM {schema}.customers_latest WHERE email IS NULL") == [1, 2]
+    joined = (
+        f"SELECT c.id FROM {schema}.customers_latest c JOIN {schema}.contacts_latest a ON a.address = c.email"
+    )
+    assert ask(joined) == []
+    assert ask(f"SELECT max(email) FROM {schema}.customers") == [None]
+    copy = f"scratch.default.copy_{secrets.token_hex(3)}"
+    masked.analyst.rows(f"CREATE TABLE {copy} AS SELECT email FROM {schema}.customers_latest")
+    assert ask(f"SELECT email FROM {copy}") == [None, None]
+    view = f"scratch.default.view_{secrets.token_hex(3)}"
+    masked.analyst.rows(f"CREATE VIEW {view} SECURITY INVOKER AS SELECT email FROM {schema}.customers_latest")
+    assert ask(f"SELECT email FROM {view}") == [None, None]
+    assert set(ask(f'SELECT "$path" FROM {schema}.customers')) == {None}
+
+
+def test_a_view_that_lends_its_owners_eyes_shows_nothing(masked: Shop) -> None:
+    view = f"scratch.default.lent_{secrets.token_hex(3)}"
+    masked.steward.rows(
+        f"CREATE VIEW {view} SECURITY DEFINER AS SELECT email FROM {masked.schema}.customers_latest"
+    )
+    assert "Access Denied" in masked.analyst.refused(f"SELECT email FROM {view}")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO {0}.customers (id) VALUES (9)",
+        "DELETE FROM {0}.customers",
+        "UPDATE {0}.customers SET email = ''",
+        "DROP TABLE {0}.customers",
+        "ALTER TABLE {0}.customers ADD COLUMN note varchar",
+        "ALTER TABLE {0}.customers EXECUTE optimize",
+    ],
+)
+def test_nobody_writes_to_the_lake_through_trino(shop: Shop, statement: str) -> None:
+    assert "Access Denied" in shop.analyst.refused(statement.format(shop.schema))
+
+
+def test_a_denied_column_cannot_be_read_and_rows_are_filtered(shop: Shop) -> None:
+    shop.put("policies", "secret", tags=["Secret"], action="deny")
+    shop.put("policies", "regional", tags=["Regional"], action="filter", filter="region = 'eu'")
+    shop.tag("customers/name", "Secret")
+    shop.tag("customers", "Regional")
+
+    def denied() -> bool:
+        return "Access Denied" in shop.analyst.refused(f"SELECT name FROM {shop.schema}.customers_latest")
+
+    until(denied, "the column to be denied")
+    until(lambda: shop.emails() == EMAILS[:1], "the rows to be filtered")
+    shop.tag("customers/name", "Secret", attach=False)
+    shop.tag("customers", "Regional", attach=False)
+    until(lambda: shop.emails() == EMAILS, "all rows again")
+
+
+def test_a_dashboard_asks_through_sqlalchemy(masked: Shop, engine: Stack) -> None:
+    address = f"trino://ann@127.0.0.1:{engine.config.port('trino')}/lake/{masked.schema}"
+    with create_engine(address).connect() as connection:
+        rows = connection.execute(text("SELECT id, email FROM customers_latest ORDER BY id")).all()
+    assert [tuple(row) for row in rows] == [(1, None), (2, None)]
