@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from typing import Any
 from uuid import uuid4
 
+import orjson
 import pytest
 
 from tests.support.poll import until
@@ -178,3 +181,27 @@ def test_a_restarted_api_knows_all_that_was_tagged(engine: Engine, stack: Stack)
         return answers[-1]
 
     until(answered)
+
+
+def test_tools_that_pull_get_a_bundle(engine: Engine) -> None:
+    engine.tag("pulled/email")
+    name = f"{engine.root}/pulled/email"
+
+    def pulled() -> tuple[dict[str, Any], str]:
+        answer = engine.tenant.client.get("/v1/policies/bundle")
+        assert answer.status_code == 200, answer.text
+        with tarfile.open(fileobj=io.BytesIO(answer.content), mode="r:gz") as archive:
+            file = archive.extractfile("data.json")
+            assert file is not None
+            return orjson.loads(file.read())["lily"], answer.headers["etag"]
+
+    until(lambda: pulled()[0]["tags"].get(name) == ["PII"], "the tag in the bundle")
+    data, etag = pulled()
+    assert "pii" in [policy["name"] for policy in data["policies"]]
+    assert engine.schema in [mapping["name"] for mapping in data["mappings"]]
+    again = engine.tenant.client.get("/v1/policies/bundle", headers={"If-None-Match": etag})
+    assert (again.status_code, again.content) == (304, b"")
+    engine.tag("pulled/email", attach=False)
+    until(lambda: name not in pulled()[0]["tags"], "the tag to leave the bundle")
+    changed = engine.tenant.client.get("/v1/policies/bundle", headers={"If-None-Match": etag})
+    assert changed.status_code == 200

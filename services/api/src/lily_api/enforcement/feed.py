@@ -19,6 +19,7 @@ from lily_api.enforcement.notices import NoticeReader
 from lily_api.enforcement.pulse import Pulse
 from lily_api.enforcement.registers import fill
 from lily_api.enforcement.view import TagView
+from lily_api.policies.bundle import Bundles
 from lily_api.services import Services
 from lily_common import heartbeats
 from lily_common.errors import LilyError, UnavailableError
@@ -137,6 +138,7 @@ async def running(services: Services) -> AsyncIterator[None]:
     """For as long as the API runs."""
     enforcement = Enforcement(services)
     services.put(enforcement)
+    services.put(Bundles())
     tasks = [asyncio.create_task(enforcement.look()), asyncio.create_task(enforcement.follow())]
     try:
         yield

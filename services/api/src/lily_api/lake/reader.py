@@ -17,6 +17,7 @@ from lily_api.lake.edges import EdgeReader
 from lily_api.lake.past import left
 from lily_api.lake.rows import RowReader
 from lily_api.lake.tables import ASSETS, EVENTS, Tables, literal
+from lily_api.lake.tagged import TagReader
 from lily_api.services import Services
 from lily_common.envelope import rfc3339
 from lily_common.state import Register, Registers, event_registers
@@ -140,4 +141,5 @@ async def running(services: Services) -> AsyncIterator[None]:
     services.put(CommitReader(tables))
     services.put(EdgeReader(tables))
     services.put(RowReader(tables))
+    services.put(TagReader(tables))
     yield

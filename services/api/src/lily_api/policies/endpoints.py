@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request, Response
 
 from lily_api import paging
-from lily_api.auth.permissions import PoliciesRead, PoliciesWrite
+from lily_api.auth.permissions import PoliciesEnforce, PoliciesRead, PoliciesWrite
 from lily_api.bodies import read_body
 from lily_api.declarations import service
 from lily_api.declarations.kinds import POLICY
@@ -13,6 +15,7 @@ from lily_api.declarations.models import Declaration
 from lily_api.declarations.paging import page
 from lily_api.declarations.parsing import checked, declared_body, read_declaration
 from lily_api.policies import deciding
+from lily_api.policies.bundle import Bundles
 from lily_api.policies.schemas import (
     EXAMPLE,
     EXAMPLE_YAML,
@@ -32,6 +35,35 @@ router = APIRouter(prefix="/v1/policies", tags=["policies"])
 async def decide(principal: PoliciesRead, lily: ServicesDep, wanted: DecideRequest) -> DecisionView:
     """The decision of the tenant's policies, and why: the same that every point of enforcement comes to."""
     return await deciding.decide(lily, principal.tenant, wanted)
+
+
+@router.get(
+    "/bundle",
+    summary="Get all that enforcement needs as a file",
+    response_class=Response,
+    responses={
+        200: {
+            "content": {"application/gzip": {"schema": {"type": "string", "format": "binary"}}},
+            "headers": {"ETag": {"schema": {"type": "string"}, "description": "Names the content"}},
+        },
+        304: {"description": "It is what `If-None-Match` names"},
+    },
+)
+async def bundle(
+    principal: PoliciesEnforce,
+    lily: ServicesDep,
+    if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
+) -> Response:
+    """An Open Policy Agent bundle: `data.lily.policies`, `.mappings`, and `.tags` by qualified name.
+
+    For tools that pull; the tags are those of the lake, a few seconds old.
+    """
+    made = await lily.get(Bundles).of(lily, principal.tenant)
+    headers = {"ETag": f'"{made.revision}"', "Cache-Control": "private, no-cache"}
+    named = [one.strip().removeprefix("W/") for one in (if_none_match or "").split(",")]
+    if headers["ETag"] in named or "*" in named:
+        return Response(status_code=304, headers=headers)
+    return Response(made.content, media_type="application/gzip", headers=headers)
 
 
 @router.put(
