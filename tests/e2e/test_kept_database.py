@@ -127,7 +127,11 @@ def test_a_tag_that_came_down_the_lineage_revokes(shop: Shop) -> None:
     shop.connect(enforce="columns")
     rule = {"classifications": ["PII"], "along": ["column"]}
     assert shop.tenant.client.put("/v1/propagation/rules/down", json=rule).is_success
-    edge = {"upstream": f"{shop.root}/customers/email", "downstream": f"{shop.root}/contacts/address"}
+    edge = {
+        "upstream": f"{shop.root}/customers/email",
+        "downstream": f"{shop.root}/contacts/address",
+        "kind": "column",
+    }
     shop.tenant.send(event("lineage.edge.added", edge))
     shop.tag("customers/email")
     until(lambda: shop.refused("SELECT address FROM contacts"), "the privilege to go")

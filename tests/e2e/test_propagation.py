@@ -149,3 +149,19 @@ def test_a_rule_that_goes_takes_back_what_it_caused(travelling: Tenant, receiver
     assert travelling.client.delete("/v1/propagation/rules/personal-data").status_code == 204
     estate.wait(estate.tables[1], "attached", "detached")
     estate.wait(estate.tables[2], "attached", "detached")
+
+
+def test_a_tag_by_looks_travels_too(travelling: Tenant, receiver: ReceiverProcess) -> None:
+    """An enrichment rule gives a tag, propagation carries it, and both take it back."""
+    estate = Estate(travelling, receiver, 2)
+    first, second = estate.tables
+    rule = {"when": {"qualified_names": [f"{first}*"]}, "tags": ["PII"]}
+    answer = travelling.client.put("/v1/enrichment/rules/by-looks", json=rule)
+    assert answer.status_code == 201, answer.text
+    for name in (first, second):
+        estate.wait(name, "attached")
+    [origin] = until(lambda: estate.origins(first) or None)
+    assert (origin["origin_kind"], origin["origin"]) == ("rule", "enrichment:by-looks")
+    assert travelling.client.delete("/v1/enrichment/rules/by-looks").status_code == 204
+    for name in (first, second):
+        estate.wait(name, "attached", "detached")

@@ -109,6 +109,7 @@ def test_a_column_downstream_is_masked_too(shop: Shop) -> None:
     edge = {
         "upstream": f"{shop.root}/customers/email",
         "downstream": f"{shop.root}/contacts/address",
+        "kind": "column",
     }
     shop.tenant.send(event("lineage.edge.added", edge))
     shop.tag("customers/email")

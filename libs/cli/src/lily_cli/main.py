@@ -14,6 +14,7 @@ from lily_cli.commands import (
     commands,
     connectors,
     deliveries,
+    enrichment,
     erase,
     events,
     harvest,
@@ -79,6 +80,7 @@ app.add_typer(harvest.app, name="harvest")
 app.add_typer(tables.app, name="tables")
 app.add_typer(mappings.app, name="mappings")
 app.add_typer(policies.app, name="policies")
+app.add_typer(enrichment.app, name="enrichment")
 app.add_typer(propagation.app, name="propagation")
 app.add_typer(commands.app, name="commands")
 app.add_typer(erase.app, name="erasures")

@@ -70,7 +70,7 @@ DELIVERY_SECONDS = Histogram("lily_delivery_seconds", "Accepted to delivered", [
 DELIVERIES_PENDING = Gauge("lily_deliveries_pending", "Deliveries pending")
 
 #: Derived events that propagation has told, by operation (attached, detached).
-PROPAGATED = Counter("lily_propagated_total", "Derived events told", ["operation"])
+PROPAGATED = Counter("lily_derived_events_total", "Events that Lily itself made", ["by", "operation"])
 #: The version of silver.assets that propagation stands at.
 PROPAGATION_VERSION = Gauge("lily_propagation_version", "Version of silver.assets propagated")
 

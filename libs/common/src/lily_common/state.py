@@ -21,6 +21,8 @@ DELETED = "deleted"
 #: The aspect of what came by propagation: property -> its value, and by which rule from where.
 INHERITED = "inherited"
 _PATCHES = {ev.OWNER_CHANGED: "owners", ev.DESCRIPTION_CHANGED: "description", ev.TERM_CHANGED: "terms"}
+#: Values of `origin_kind` that say that Lily itself made the event.
+DERIVED_KINDS = ("propagated", "rule")
 _ENVELOPE_FIELDS = frozenset({"qualified_name", "aspect"})
 
 
@@ -111,8 +113,8 @@ def assemble(registers: Mapping[str, Register]) -> AssetState:
     """The asset that these registers make: deletes hide what is older, upserts clear older fields of their aspect."""
     tombstone = registers[DELETED].version if DELETED in registers else ""
     live = {key: reg for key, reg in registers.items() if key != DELETED and reg.version > tombstone}
-    # What came by propagation says nothing of whether the asset itself is there.
-    own = any(reg.data.get("origin_kind") != "propagated" for reg in live.values())
+    # What came by propagation or by a rule says nothing of whether the asset itself is there.
+    own = any(reg.data.get("origin_kind") not in DERIVED_KINDS for reg in live.values())
     state = AssetState(
         exists=own,
         deleted=bool(tombstone) and not own,

@@ -23,6 +23,7 @@ from lily_api.enforcement import feed as enforcement
 from lily_api.enforcement.databases import rounds as enforced_databases
 from lily_api.enforcement.endpoints import router as opa
 from lily_api.enforcement.mappings import router as mappings
+from lily_api.enrichment.endpoints import router as enrichment
 from lily_api.erasures import progress as erasure_progress
 from lily_api.erasures import stopping as erasure_stopping
 from lily_api.erasures.endpoints import router as erasures
@@ -71,6 +72,7 @@ ROUTERS: list[APIRouter] = [
     commands,
     tables,
     propagation,
+    enrichment,
     mappings,
     policies,
     opa,

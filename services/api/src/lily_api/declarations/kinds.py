@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lily_common.events import POLICIES_TOPIC, PROPAGATION_RULES_TOPIC
+from lily_common.enrichment.rules import MAX_RULES as MAX_ENRICHMENT_RULES
+from lily_common.events import ENRICHMENT_RULES_TOPIC, POLICIES_TOPIC, PROPAGATION_RULES_TOPIC
 from lily_common.policies.mapping import MAX_MAPPINGS
 from lily_common.policies.model import MAX_POLICIES
 from lily_common.propagation.rules import MAX_RULES
@@ -24,6 +25,7 @@ class Kind:
 
 
 PROPAGATION_RULE = Kind("propagation-rule", "propagation rule", PROPAGATION_RULES_TOPIC, MAX_RULES)
+ENRICHMENT_RULE = Kind("enrichment-rule", "enrichment rule", ENRICHMENT_RULES_TOPIC, MAX_ENRICHMENT_RULES)
 POLICY = Kind("policy", "policy", POLICIES_TOPIC, MAX_POLICIES)
 MAPPING = Kind("mapping", "mapping", None, MAX_MAPPINGS)
-KINDS = {kind.name: kind for kind in (PROPAGATION_RULE, POLICY, MAPPING)}
+KINDS = {kind.name: kind for kind in (PROPAGATION_RULE, ENRICHMENT_RULE, POLICY, MAPPING)}

@@ -26,9 +26,12 @@ from lily_api.policies.schemas import (
 )
 from lily_api.schemas import Page
 from lily_api.services import ServicesDep
+from lily_common.errors import FieldError, InvalidInputError
 from lily_common.policies import model
 
 router = APIRouter(prefix="/v1/policies", tags=["policies"])
+#: What stands beside the policies under the same address.
+_TAKEN = frozenset({"bundle", "decide"})
 
 
 @router.post("/decide", summary="See what someone may see")
@@ -77,6 +80,9 @@ async def put_policy(
 ) -> PolicyView:
     """Every change is a version of its own, and is kept in the audit log."""
     given = read_declaration(policy, request.headers.get("content-type", ""), await read_body(request))
+    if policy in _TAKEN:
+        message = f"{policy} is taken: choose another name"
+        raise InvalidInputError(message, [FieldError("path.policy", message)])
     body = checked(model.read, given).model_dump(mode="json")
     row, created = await service.declare(lily, principal, POLICY, policy, body)
     response.status_code = 201 if created else 200

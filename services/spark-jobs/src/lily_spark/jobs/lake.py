@@ -14,6 +14,7 @@ from lily_common.events import (
 )
 from lily_spark import evolution, layered, tables
 from lily_spark.config import SparkSettings
+from lily_spark.enrichment.worker import Enricher
 from lily_spark.erasing.job import Erasing
 from lily_spark.gold.worker import GoldWorker
 from lily_spark.jobs import cdc, events, mirror, raw, replay
@@ -45,7 +46,17 @@ def wire(app: Application) -> None:
     evolution.number_events(settings)
     updates = UpdatesLayer(settings, layered.assets(settings))
     propagator = Propagator(settings)
-    sink = EventSink(settings, updates, appended=propagator.wake)
+    enricher = Enricher(settings)
+
+    def appended() -> None:
+        propagator.wake()
+        enricher.wake()
+
+    def forget() -> None:
+        propagator.forget()
+        enricher.forget()
+
+    sink = EventSink(settings, updates, appended=appended)
     upkeep = Upkeep(app.spark, settings, updates)
     mirror.add(app)
     app.queries.add("events", partial(events.start, app, sink))
@@ -54,7 +65,7 @@ def wire(app: Application) -> None:
     upkeep.add(*changes.tasks())
     upkeep.housekeeping.register(changes.paths)
     replay.add(app, upkeep)
-    upkeep.add(Erasing(app.spark, settings, upkeep.housekeeping.paths, propagator.forget).task())
+    upkeep.add(Erasing(app.spark, settings, upkeep.housekeeping.paths, forget).task())
     upkeep.handle("preview_propagation", propagator.preview)
     gold = GoldWorker(app.spark, settings)
     for command, handler in gold.handlers.items():
@@ -63,4 +74,5 @@ def wire(app: Application) -> None:
     upkeep.start()
     gold.start()
     propagator.start()
-    app.at_stop += [propagator.stop, gold.stop, upkeep.stop]
+    enricher.start()
+    app.at_stop += [enricher.stop, propagator.stop, gold.stop, upkeep.stop]

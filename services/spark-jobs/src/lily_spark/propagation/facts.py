@@ -184,7 +184,8 @@ class Facts:
         if row.register == DELETED:
             return self._delete(asset, row.version)
         dirty: set[int] = set()
-        if row.version > asset.newest:
+        # What a rule gave says nothing of whether the asset itself is there.
+        if row.version > asset.newest and row.data.get("origin_kind") != "rule":
             self._db.execute("UPDATE assets SET newest = ? WHERE id = ?", (row.version, asset.id))
             was_alive = asset.alive
             asset = self._forget(asset.id)

@@ -43,6 +43,21 @@ class Trigger:
         return cls(int(micros), int(sequence), source, event_id)
 
 
+def moment(trigger: Trigger, after: str) -> tuple[int, int]:
+    """(microseconds since 1970, sequence) of what is told on account of `trigger` and has to overtake version `after`."""
+    if not after:
+        return trigger.micros, 0
+    last = Trigger.of(after)
+    if trigger.micros > last.micros:
+        return trigger.micros, 0
+    return last.micros, last.sequence + 1
+
+
+def time_of(micros: int) -> datetime:
+    """The moment so many microseconds after 1970 began."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
 @dataclass(frozen=True)
 class Told:
     """One change of what an asset has by propagation. `way` leads from the origin to the asset, both included."""
@@ -80,18 +95,8 @@ class Told:
 
     @cached_property
     def version(self) -> str:
-        micros, sequence = self._moment
-        return state_version(_EPOCH + timedelta(microseconds=micros), sequence, SOURCE, self.id)
-
-    @cached_property
-    def _moment(self) -> tuple[int, int]:
-        """(microseconds since 1970, sequence)"""
-        if not self.after:
-            return self.trigger.micros, 0
-        last = Trigger.of(self.after)
-        if self.trigger.micros > last.micros:
-            return self.trigger.micros, 0
-        return last.micros, last.sequence + 1
+        micros, sequence = moment(self.trigger, self.after)
+        return state_version(time_of(micros), sequence, SOURCE, self.id)
 
     @property
     def type(self) -> str:
@@ -102,13 +107,13 @@ class Told:
     @property
     def event(self) -> dict[str, Any]:
         """The CloudEvent, before it is accepted."""
-        micros, sequence = self._moment
+        micros, sequence = moment(self.trigger, self.after)
         event: dict[str, Any] = {
             "specversion": "1.0",
             "id": self.id,
             "source": SOURCE,
             "type": self.type,
-            "time": rfc3339(_EPOCH + timedelta(microseconds=micros)),
+            "time": rfc3339(time_of(micros)),
             "causesource": self.trigger.source,
             "causeid": self.trigger.id,
             "data": self._data(),

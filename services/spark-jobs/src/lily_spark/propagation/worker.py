@@ -1,22 +1,16 @@
-"""The thread of the lake job that propagates: follows silver.assets and the rules, a round at a time.
-
-A round is taken in and told in one transaction of the index: what follows is published first, then the index notes how far
-it has come. A crash in between repeats the round; the same events are then told again under the same ids, or read back.
-"""
+"""The thread of the lake job that propagates: follows silver.assets and the rules, a round at a time."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from lily_common.errors import UnavailableError
 from lily_common.logs import get_logger
 from lily_common.metrics import PROPAGATION_VERSION
 from lily_common.propagation.rules import Rule, read
 from lily_spark.config import SparkSettings
+from lily_spark.following import Follower
 from lily_spark.propagation.facts import Facts, Row
 from lily_spark.propagation.preview import hypothetical, summary
 from lily_spark.propagation.publishing import Publisher
@@ -24,47 +18,20 @@ from lily_spark.propagation.registry import Declared, RuleFeed, gone
 from lily_spark.propagation.rounds import Rounds, Rules
 from lily_spark.propagation.silver import Silver
 from lily_spark.propagation.telling import Told
-from lily_spark.storage.snapshots import TooManyChangesError, VersionGoneError
 
 log = get_logger(__name__)
-_LOOK_SECONDS = 1.0
-_RETRY_SECONDS = 2.0
 #: Notes of the index: silver's version that it stands at, and the rules as it took them.
 _VERSION, _RULE = "version", "rule|"
 
 
-class Propagator:
-    """Owns the index. `wake` is for whoever appends to silver."""
+class Propagator(Follower):
+    """Follows the registers and the rules of propagation."""
 
     def __init__(self, settings: SparkSettings) -> None:
+        super().__init__(settings, "propagation")
         self._silver = Silver(settings)
         self._feed = RuleFeed.open(settings.kafka_bootstrap)
-        self._publisher = Publisher(settings.kafka_bootstrap)
-        self._path = settings.checkpoint("lake", "propagation.db")
-        self._facts: Facts | None = None
-        self._lock = threading.Lock()
-        self._woken = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="propagation", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, seconds: float = 20.0) -> None:
-        """End after the round at hand; one that is cut off is taken again."""
-        self._stopping.set()
-        self._woken.set()
-        self._thread.join(seconds)
-
-    def wake(self) -> None:
-        """Silver has more."""
-        self._woken.set()
-
-    def forget(self) -> None:
-        """Make the index anew at the next round: what it holds may have been erased."""
-        with self._lock:
-            self._drop()
-        self._woken.set()
+        self._publisher = Publisher(settings.kafka_bootstrap, "lily:propagation")
 
     def preview(self, tenant: str, args: dict[str, Any]) -> dict[str, Any]:
         """What would be told if these changes were made, or this rule declared: nothing is kept of it.
@@ -92,34 +59,12 @@ class Propagator:
                     told += rounds.change(tenant, rule.name, supposed, gone(rule.name))
         return summary(told)
 
-    def _loop(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                with self._lock:
-                    self._look()
-            except UnavailableError as away:
-                log.warning("propagation waits", error=str(away)[:300])
-                self._stopping.wait(_RETRY_SECONDS)
-            except Exception:
-                if not self._stopping.is_set():
-                    log.exception("propagation failed; the round is taken again")
-                    self._stopping.wait(_RETRY_SECONDS)
-            self._woken.wait(_LOOK_SECONDS)
-            self._woken.clear()
-
     def _look(self) -> None:
         declared = self._feed.current()
         rules = _by_tenant(declared)
-        if not rules and self._facts is None and not self._path.exists():
-            return
-        facts = self._open(rules)
-        rounds = Rounds(facts)
-        try:
-            self._round(facts, rounds, rules, declared)
-        except (VersionGoneError, TooManyChangesError) as gone_by:
-            log.warning("the index of propagation is made anew", reason=str(gone_by)[:300])
-            self._drop()
-            self._woken.set()
+        if rules or self._held is not None or self._path.exists():
+            facts = self._open(rules)
+            self._round(facts, Rounds(facts), rules, declared)
 
     def _round(self, facts: Facts, rounds: Rounds, rules: Rules, declared: Mapping[str, Declared]) -> None:
         noted, last = facts.noted(_VERSION), self._silver.version()
@@ -163,20 +108,15 @@ class Propagator:
     def _open(self, rules: Rules) -> Facts:
         """The index, made anew when it does not know of a property that travels now."""
         wanted = {rule.property for held in rules.values() for rule in held.values() if rule.property}
-        if self._facts is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._facts = Facts(self._path, frozenset(wanted))
-        if not wanted <= self._facts.properties:
+        if self._held is not None and not wanted <= self._held.properties:
             self._drop()
-            self._facts = Facts(self._path, frozenset(wanted))
-        return self._facts
-
-    def _drop(self) -> None:
-        if self._facts is not None:
-            self._facts.close()
-            self._facts = None
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+        if self._held is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._held = Facts(self._path, frozenset(wanted))
+            if not wanted <= self._held.properties:
+                self._drop()
+                self._held = Facts(self._path, frozenset(wanted))
+        return self._held
 
 
 def _by_tenant(declared: Mapping[str, Declared]) -> dict[str, dict[str, Rule]]:

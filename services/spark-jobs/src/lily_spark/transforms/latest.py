@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lily_common import events as ev
-from lily_common.state import DELETED, INHERITED
+from lily_common.state import DELETED, DERIVED_KINDS, INHERITED
 from lily_spark.layered import united
 from lily_spark.transforms.registers import KEY, newest
 
@@ -50,14 +50,14 @@ def assets_latest(silver: DataFrame) -> DataFrame:
     core = F.col("live") & (F.col("register") == _CORE)
     field = F.col("live") & F.col("register").startswith("field|core|")
     tag = F.col("live") & F.col("register").startswith("tag|") & (F.col("type") == ev.TAG_ATTACHED)
-    # What came by propagation says nothing of whether the asset itself is there.
+    # What came by propagation or by a rule says nothing of whether the asset itself is there.
     may_be = F.col("register").startswith("tag|") | F.col("register").startswith(f"field|{INHERITED}|")
     kind = F.when(may_be, F.get_json_object("data", "$.origin_kind"))
-    propagated = F.coalesce(kind == "propagated", F.lit(False))
+    derived = F.coalesce(kind.isin(*DERIVED_KINDS), F.lit(False))
     held = F.struct("version", "type", "data")
     grouped = rows.groupBy(*KEY[:2]).agg(
         F.max("version").alias("version"),
-        F.max(F.col("live") & ~propagated).alias("exists"),
+        F.max(F.col("live") & ~derived).alias("exists"),
         F.max(F.when(core, held)).alias("core"),
         F.map_from_entries(
             F.collect_list(F.when(field, F.struct(F.expr("substring(register, 12)"), held)))

@@ -1,0 +1,1 @@
+"""Enrichment rules: what tenants say an asset should bear by its looks."""
