@@ -192,7 +192,7 @@ class World:
         return attached, suggested
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=25))
 def test_what_is_held_is_what_the_rules_say(steps: list[Any]) -> None:
     world = World()

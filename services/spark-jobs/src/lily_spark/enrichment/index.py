@@ -5,7 +5,6 @@ How assets look is `propagation.facts`; it can be made anew from the lake at any
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,27 +102,27 @@ class Index(Facts):
         sql = "SELECT DISTINCT tenant, rule FROM given JOIN assets ON assets.id = asset"
         return list(self._db.execute(sql))
 
-    def read_back(self, row: Row) -> int | None:
-        """Take up what was told before, where this is it; the asset."""
-        for rule, tag, action, live in _told(row):
-            number = self.id(row.tenant, row.subject)
-            self.give(number, rule, tag, action, row.version, live=live)
-            return number
-        return None
+    def read_back(self, row: Row) -> None:
+        """Take up what was told before, where this is it."""
+        told = _told(row)
+        if told is not None:
+            rule, tag, action, live = told
+            self.give(self.id(row.tenant, row.subject), rule, tag, action, row.version, live=live)
 
 
-def _told(row: Row) -> Iterator[tuple[str, str, str, bool]]:
-    """(rule, tag, action, whether it holds) of a register that enrichment wrote."""
+def _told(row: Row) -> tuple[str, str, str, bool] | None:
+    """(rule, tag, action, whether it holds) of a register that enrichment wrote; None for any other."""
     kind, _, rest = row.register.partition(SEPARATOR)
     origin = str(row.data.get("origin", ""))
     if kind == "tag" and row.data.get("origin_kind") == "rule" and origin.startswith(ORIGIN):
-        yield origin[len(ORIGIN) :], str(row.data["tag"]), "attach", row.type == ev.TAG_ATTACHED
+        return origin[len(ORIGIN) :], str(row.data["tag"]), "attach", row.type == ev.TAG_ATTACHED
     elif kind == "field" and rest.startswith(f"{SUGGESTED}{SEPARATOR}"):
         tag = rest.partition(SEPARATOR)[2]
         given = (row.data.get("set") or {}).get(tag)
         rule = given.get("rule") if isinstance(given, dict) else row.data.get("rule")
         if isinstance(rule, str):
-            yield rule, tag, "suggest", isinstance(given, dict)
+            return rule, tag, "suggest", isinstance(given, dict)
+    return None
 
 
 def _texts(value: Any) -> tuple[str, ...]:

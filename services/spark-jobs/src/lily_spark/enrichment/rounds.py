@@ -31,9 +31,11 @@ class Rounds:
         dirty: dict[int, Trigger] = {}
         for row in rows:
             trigger = Trigger.of(row.version)
-            told = self._index.read_back(row)
-            for number in self._index.take(row) | ({told} if told is not None else set()):
-                dirty[number] = max(dirty.get(number, trigger), trigger)
+            self._index.read_back(row)
+            self._index.take(row)
+            # How an asset looks is its own registers' matter; that one is there at all may be what is new.
+            number = self._index.id(row.tenant, row.subject)
+            dirty[number] = max(dirty.get(number, trigger), trigger)
         for number, trigger in dirty.items():
             tenant = self._index.asset(number).tenant
             held = rules.get(tenant, {})
