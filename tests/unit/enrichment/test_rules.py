@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -109,6 +109,13 @@ STEPS = st.one_of(
 )
 
 
+TWO_SUGGEST = [
+    ("upsert", "email", "text", True),
+    ("rule", "by-name", 0, "suggest", True),
+    ("rule", "by-term", 0, "suggest", True),
+]
+
+
 class World:
     """An index, the rules, every register that was ever written, and what listeners would hold."""
 
@@ -192,8 +199,10 @@ class World:
         return attached, suggested
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=25))
+@example([*TWO_SUGGEST, ("drop", "by-name"), ("drop", "by-term")])
+@example([*TWO_SUGGEST, ("drop", "by-term"), ("terms", "email", False), ("drop", "by-name")])
 def test_what_is_held_is_what_the_rules_say(steps: list[Any]) -> None:
     world = World()
     for step, *what in steps:

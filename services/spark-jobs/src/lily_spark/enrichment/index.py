@@ -116,7 +116,7 @@ def _told(row: Row) -> tuple[str, str, str, bool] | None:
     origin = str(row.data.get("origin", ""))
     if kind == "tag" and row.data.get("origin_kind") == "rule" and origin.startswith(ORIGIN):
         return origin[len(ORIGIN) :], str(row.data["tag"]), "attach", row.type == ev.TAG_ATTACHED
-    elif kind == "field" and rest.startswith(f"{SUGGESTED}{SEPARATOR}"):
+    if kind == "field" and rest.startswith(f"{SUGGESTED}{SEPARATOR}"):
         tag = rest.partition(SEPARATOR)[2]
         given = (row.data.get("set") or {}).get(tag)
         rule = given.get("rule") if isinstance(given, dict) else row.data.get("rule")
