@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from lily_local.files import write_atomic
 CATALOG = "lake"
 #: Who makes the tables and views known; not an analyst.
 STEWARD = "lily"
+Properties = Mapping[str, object]
 #: property of Trino's OPA plugin -> Lily's endpoint
 _QUESTIONS = {
     "opa.policy.uri": "allow",
@@ -31,7 +33,7 @@ def write(context: Context, home: Path) -> Path:
     made = folder(context)
     data = context.config.data("trino")
     (data / "catalog").mkdir(parents=True, exist_ok=True)
-    files = {
+    files: dict[str, Properties] = {
         "config.properties": _server(context, home, made),
         "access-control.properties": _access(context),
         f"catalog/{CATALOG}.properties": _lake(context, data),
@@ -44,7 +46,7 @@ def write(context: Context, home: Path) -> Path:
     return made / "config.properties"
 
 
-def _server(context: Context, home: Path, made: Path) -> dict[str, object]:
+def _server(context: Context, home: Path, made: Path) -> Properties:
     port = context.config.port("trino")
     return {
         "node.environment": "lily",
@@ -67,16 +69,15 @@ def _server(context: Context, home: Path, made: Path) -> dict[str, object]:
     }
 
 
-def _access(context: Context) -> dict[str, object]:
+def _access(context: Context) -> Properties:
     """The key stands in the addresses: the plugin can be given no header."""
     key = quote(context.secrets.api_key, safe="")
     base = f"http://{HOST}:{context.config.port('api')}/v1/opa/trino"
-    return {"access-control.name": "opa"} | {
-        name: f"{base}/{endpoint}?key={key}" for name, endpoint in _QUESTIONS.items()
-    }
+    asked = {name: f"{base}/{endpoint}?key={key}" for name, endpoint in _QUESTIONS.items()}
+    return {"access-control.name": "opa", **asked}
 
 
-def _lake(context: Context, data: Path) -> dict[str, object]:
+def _lake(context: Context, data: Path) -> Properties:
     return {
         "connector.name": "delta_lake",
         "hive.metastore": "file",

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from deltalake import DeltaTable
 from trino.dbapi import Cursor, connect
 
 from lily_local.environment import HOST
@@ -14,7 +13,6 @@ from lily_local.trino.configure import CATALOG, STEWARD
 from lily_spark.cdc.registry import stored
 from lily_spark.cdc.views import latest_sql
 from lily_spark.config import SparkSettings
-from lily_spark.tables import storage_options
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,9 @@ class Published:
 @contextmanager
 def as_steward(port: int) -> Iterator[Cursor]:
     """A cursor of the user who makes tables known."""
-    connection = connect(host=HOST, port=port, user=STEWARD, catalog=CATALOG, source="lily")
+    connection = connect(  # type: ignore[no-untyped-call]
+        host=HOST, port=port, user=STEWARD, catalog=CATALOG, source="lily"
+    )
     try:
         yield connection.cursor()
     finally:
@@ -59,15 +59,14 @@ def publish(settings: SparkSettings, cursor: Cursor, path: str) -> Published:
     if named.table not in known:
         literals = ", ".join(_literal(text) for text in (named.schema, named.table, uri))
         _run(cursor, f"CALL {CATALOG}.system.register_table({literals})")
-    columns = DeltaTable(uri, storage_options=storage_options(settings)).schema().to_arrow()
-    text = latest_sql(f"{CATALOG}.{schema}.{table}", columns, layered.hashed, "trino")
+    text = latest_sql(f"{CATALOG}.{schema}.{table}", layered.table.schema, layered.hashed, "trino")
     view = _quoted(f"{named.table}_latest")
     _run(cursor, f"CREATE OR REPLACE VIEW {schema}.{view} SECURITY INVOKER AS {text}")
     return named
 
 
 def _run(cursor: Cursor, statement: str) -> list[list[object]]:
-    cursor.execute(statement)
+    cursor.execute(statement)  # type: ignore[no-untyped-call]
     return list(cursor.fetchall())
 
 

@@ -59,7 +59,7 @@ class NoticeReader:
 
 def _take(message: Message, view: TagView, pulse: Pulse) -> None:
     key, value = message.key(), message.value()
-    if is_heartbeat(key):
+    if isinstance(key, bytes) and is_heartbeat(key):
         pulse.note(key, value)
         return
     try:

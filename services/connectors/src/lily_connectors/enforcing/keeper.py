@@ -213,7 +213,7 @@ async def _show(
     schema = sql.Identifier(place.schema)
     await connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
     made = sql.SQL("CREATE OR REPLACE VIEW {} WITH (security_barrier) AS ").format(at)
-    await connection.execute(made + sql.SQL(view.text))  # type: ignore[arg-type]
+    await connection.execute(made + sql.SQL(view.text))
     await _open(connection, key)
     return (await catalog.views(connection, [place.schema]))[place][0]
 

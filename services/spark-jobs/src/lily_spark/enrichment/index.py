@@ -102,7 +102,7 @@ class Index(Facts):
         sql = "SELECT DISTINCT tenant, rule FROM given JOIN assets ON assets.id = asset"
         return list(self._db.execute(sql))
 
-    def read_back(self, row: Row) -> None:
+    def take_back(self, row: Row) -> None:
         """Take up what was told before, where this is it."""
         told = _told(row)
         if told is not None:

@@ -23,7 +23,7 @@ class Rounds:
     def load(self, rows: Iterable[Row]) -> None:
         """Take in registers without saying what follows."""
         for row in rows:
-            self._index.read_back(row)
+            self._index.take_back(row)
             self._index.take(row)
 
     def take(self, rows: Iterable[Row], rules: Rules) -> Iterator[Told]:
@@ -31,7 +31,7 @@ class Rounds:
         dirty: dict[int, Trigger] = {}
         for row in rows:
             trigger = Trigger.of(row.version)
-            self._index.read_back(row)
+            self._index.take_back(row)
             self._index.take(row)
             # How an asset looks is its own registers' matter; that one is there at all may be what is new.
             number = self._index.id(row.tenant, row.subject)

@@ -100,7 +100,7 @@ async def status(services: Services, connector: Connector) -> ConnectorStatus | 
         state = "retrying" if problems else "running"
     return ConnectorStatus(
         id=connector.id,
-        wanted=connector.status,  # type: ignore[arg-type]
+        wanted=connector.status,
         state=state,
         settled=settled or connector.status == "paused",
         problem=problem or (problems[0] if problems else None),
