@@ -15,7 +15,8 @@ from standardwebhooks import Webhook
 
 from lily_cli.errors import ApiError
 from lily_connectors.vendors.montecarlo import inbound
-from lily_local.demo import incident, notices, receivers, report, spark_process
+from lily_local.components import registry
+from lily_local.demo import incident, notices, receivers, report, spark_process, stack
 from lily_local.demo.checks import DemoError, require, until
 from lily_local.demo.shop import Shop
 
@@ -155,3 +156,14 @@ def test_the_sparks_key_is_not_on_its_command_line(tmp_path, monkeypatch):
     assert "the-key" in properties.read_text()
     assert properties.stat().st_mode & 0o077 == 0
     assert "the-key" not in " ".join([*seen["command"], seen["environment"]["PYSPARK_SUBMIT_ARGS"]])
+
+
+def test_what_nobody_asked_for_is_not_waited_for(monkeypatch, tmp_path):
+    waited = []
+    monkeypatch.setattr(stack.control, "wait", lambda _config, names, *_more: waited.append(set(names)))
+    running = stack.Stack(SimpleNamespace(home=tmp_path), None, True, None)
+    running.wait_for()
+    running.wait_for("api")
+    assert waited == [set(registry.DEFAULT), {"api"}]
+    assert waited[0].isdisjoint(registry.OPTIONAL)
+    assert registry.OPTIONAL

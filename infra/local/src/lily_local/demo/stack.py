@@ -11,7 +11,7 @@ from rich.console import Console
 
 from lily_local import config as configuration
 from lily_local import control, environment, jars
-from lily_local.components.registry import ALL
+from lily_local.components.registry import DEFAULT
 from lily_local.config import StackConfig
 from lily_local.secrets import Secrets
 
@@ -55,8 +55,8 @@ class Stack:
         return environment.public(self.config, self.secrets)["POSTGRES_URI"]
 
     def wait_for(self, *names: str) -> None:
-        """Until those components are ready (all when none is named). Raises UserError with the log's end."""
-        wanted: Sequence[str] = names or tuple(ALL)
+        """Until those components are ready (when none is named, all that are started unasked). Raises UserError with the log's end."""
+        wanted: Sequence[str] = names or DEFAULT
         control.wait(self.config, wanted, lambda _: None, _START_SECONDS)
 
 
