@@ -153,6 +153,7 @@ def test_a_rule_that_goes_takes_back_what_it_caused(travelling: Tenant, receiver
 
 def test_a_tag_by_looks_travels_too(travelling: Tenant, receiver: ReceiverProcess) -> None:
     """An enrichment rule gives a tag, propagation carries it, and both take it back."""
+    assert travelling.client.put("/v1/propagation/rules/personal-data", json=RULE).is_success
     estate = Estate(travelling, receiver, 2)
     first, second = estate.tables
     rule = {"when": {"qualified_names": [f"{first}*"]}, "tags": ["PII"]}

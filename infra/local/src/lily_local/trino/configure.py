@@ -51,7 +51,6 @@ def _server(context: Context, home: Path, made: Path) -> Properties:
     return {
         "node.environment": "lily",
         "node.id": context.secrets.stack_id,
-        "node.data-dir": context.config.data("trino"),
         "node.internal-address": HOST,
         "node.bind-ip": HOST,
         "plugin.dir": home / "plugin",

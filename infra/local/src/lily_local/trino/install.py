@@ -29,14 +29,25 @@ def installed() -> Path:
 
 
 def _unpack(archive: Path, home: Path) -> None:
+    """What is used of the archive. A jar that several plugins have is in it once: the others are links to that one."""
+    with tarfile.open(archive) as packed:
+        members = [member for member in packed if _wanted(_path(member.name))]
+    wanted = {member.name for member in members} | {one.linkname for one in members if one.islnk()}
     with tempfile.TemporaryDirectory(dir=home.parent) as folder:
         with tarfile.open(archive, "r|gz") as packed:
             for member in packed:
-                _, _, path = member.name.partition("/")
-                if _wanted(path):
+                if member.name in wanted:
                     packed.extract(member, folder, filter="data")
         (made,) = Path(folder).iterdir()
+        for plugin in (made / "plugin").iterdir():
+            if plugin.name not in PLUGINS:
+                shutil.rmtree(plugin)
         shutil.move(made, home)
+
+
+def _path(name: str) -> str:
+    """Without the archive's own folder."""
+    return name.partition("/")[2]
 
 
 def _wanted(path: str) -> bool:
