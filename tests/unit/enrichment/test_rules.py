@@ -16,7 +16,7 @@ from lily_common.enrichment.rules import Asset, Rule, read, reason
 from lily_common.envelope import accept
 from lily_common.state import event_registers
 from lily_spark.enrichment.index import Index
-from lily_spark.enrichment.registry import RULES_SOURCE
+from lily_spark.enrichment.worker import TOPIC
 from lily_spark.enrichment.rounds import Rounds
 from lily_spark.enrichment.telling import Told
 from lily_spark.propagation.facts import Row
@@ -162,7 +162,7 @@ class World:
 
     def change(self, name: str) -> None:
         self.moment += timedelta(seconds=1)
-        trigger = Trigger(int(self.moment.timestamp() * 1_000_000), 0, RULES_SOURCE, str(self.moment))
+        trigger = Trigger(int(self.moment.timestamp() * 1_000_000), 0, TOPIC.source, str(self.moment))
         self.tell(list(Rounds(self.index).change("acme", name, self.rules, trigger)))
 
     def lose(self) -> None:
