@@ -16,9 +16,9 @@ from lily_common.enrichment.rules import Asset, Rule, read, reason
 from lily_common.envelope import accept
 from lily_common.state import event_registers
 from lily_spark.enrichment.index import Index
-from lily_spark.enrichment.worker import TOPIC
 from lily_spark.enrichment.rounds import Rounds
 from lily_spark.enrichment.telling import Told
+from lily_spark.enrichment.worker import TOPIC
 from lily_spark.propagation.facts import Row
 from lily_spark.propagation.telling import Trigger
 

@@ -14,7 +14,7 @@ from lily_spark.declared import Declared, Topic
 from lily_spark.following import Follower, by_tenant
 from lily_spark.propagation.facts import Facts
 from lily_spark.propagation.preview import hypothetical, summary
-from lily_spark.propagation.rounds import Rounds, Rules
+from lily_spark.propagation.rounds import Rounds
 
 
 def parse(value: bytes) -> Declared[Rule]:
@@ -47,7 +47,7 @@ class Propagator(Follower[Rule]):
             rounds = Rounds(facts)
             with facts.transaction(keep=False):
                 # A tenant whose first rule this would be is read for it, and forgotten again.
-                known = {**dict.fromkeys(supposed, {}), **rules}
+                known = {name: rules.get(name, {}) for name in supposed}
                 for _ in self._due(facts, rounds, known, declared, self._silver.version()):
                     """What would be told anyhow is no part of the answer."""
                 told = list(rounds.take(hypothetical(tenant, args.get("changes") or []), supposed))
