@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from lily_common import events as ev
 from lily_common.declaring import problems
-from lily_common.enrichment.rules import Asset, Rule, read, reason
+from lily_common.enrichment.rules import Asset, EnrichmentRule, read, reason
 from lily_common.envelope import accept
 from lily_common.state import event_registers
 from lily_spark.enrichment.index import Index
@@ -32,7 +32,7 @@ EMAIL = Asset(
 )
 
 
-def rule(name: str = "emails", **body: Any) -> Rule:
+def rule(name: str = "emails", **body: Any) -> EnrichmentRule:
     return read({"name": name, "tags": ["PII"], **body})
 
 
@@ -120,7 +120,7 @@ class World:
     """An index, the rules, every register that was ever written, and what listeners would hold."""
 
     def __init__(self) -> None:
-        self.index, self.rules = Index(":memory:"), {"acme": {}}  # type: dict[str, dict[str, Rule]]
+        self.index, self.rules = Index(":memory:"), {"acme": {}}  # type: dict[str, dict[str, EnrichmentRule]]
         self.moment = datetime(2026, 1, 1, tzinfo=UTC)
         self.silver: dict[tuple[str, str], Row] = {}
 

@@ -38,8 +38,8 @@ def test_select_brings_what_is_needed() -> None:
         select(["nix"])
 
 
-def test_connect_is_started_only_when_it_is_asked_for() -> None:
-    assert set(ALL) - set(DEFAULT) == {"connect"}
+def test_some_are_started_only_when_they_are_asked_for() -> None:
+    assert set(ALL) - set(DEFAULT) == {"connect", "trino"}
     assert _names(None, None) is None
     assert _names(None, "connect") == [*DEFAULT, "connect"]
     assert _names("kafka, s3", None) == ["kafka", "s3"]

@@ -72,7 +72,9 @@ DELIVERIES_PENDING = Gauge("lily_deliveries_pending", "Deliveries pending")
 #: Derived events that propagation has told, by operation (attached, detached).
 PROPAGATED = Counter("lily_derived_events_total", "Events that Lily itself made", ["by", "operation"])
 #: The version of silver.assets that propagation stands at.
-FOLLOWER_VERSION = Gauge("lily_follower_version", "Version of silver.assets that a follower stands at", ["name"])
+FOLLOWER_VERSION = Gauge(
+    "lily_follower_version", "Version of silver.assets that a follower stands at", ["name"]
+)
 
 ReadyCheck = Callable[[], dict[str, str]]
 

@@ -79,7 +79,7 @@ class Looks(BaseModel):
         return self
 
 
-class Rule(BaseModel):
+class EnrichmentRule(BaseModel):
     """One rule."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -107,7 +107,7 @@ class Asset(BaseModel):
     samples: tuple[str, ...] = ()
 
 
-def reason(rule: Rule, asset: Asset) -> str | None:
+def reason(rule: EnrichmentRule, asset: Asset) -> str | None:
     """Why the rule applies to the asset, as a sentence; None when it does not. A disabled rule applies to nothing."""
     if not rule.enabled:
         return None
@@ -140,9 +140,9 @@ def reason(rule: Rule, asset: Asset) -> str | None:
     return ", and ".join(parts)
 
 
-def read(declaration: Any) -> Rule:
+def read(declaration: Any) -> EnrichmentRule:
     """The checked rule. Raises pydantic's ValidationError, whose locations name the fields."""
-    return Rule.model_validate(declaration)
+    return EnrichmentRule.model_validate(declaration)
 
 
 def _first(patterns: tuple[str, ...], values: tuple[str, ...]) -> str | None:

@@ -29,6 +29,11 @@ def requirement_of(dependency: Callable[..., Any] | None) -> Requirement | None:
     return _REQUIREMENTS.get(dependency) if dependency is not None else None
 
 
+def declare(dependency: Callable[..., Any], scope: Scope) -> None:
+    """Say what a dependency of another make asks for: a tenant's caller with `scope`."""
+    _REQUIREMENTS[dependency] = Requirement(scope, needs_tenant=True)
+
+
 def require(scope: str | None, *, needs_tenant: bool = True) -> Callable[[Request], Awaitable[Principal]]:
     """A dependency that answers 401 without a valid credential and 403 without `scope` (None: whoever is known).
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 
-from lily_api.auth.permissions import require
+from lily_api.auth.permissions import declare, require
 from lily_api.auth.principal import Principal, Scope
 from lily_api.bodies import read_body
 from lily_api.enforcement import service
@@ -112,6 +112,7 @@ async def _enforcing(
     return principal
 
 
+declare(_enforcing, Scope.POLICIES_ENFORCE)
 _by_header = require("policies:enforce")
 Enforcing = Annotated[Principal, Depends(_enforcing)]
 

@@ -18,7 +18,7 @@ from lily_api.declarations.paging import page
 from lily_api.declarations.parsing import checked, declared_body, read_declaration
 from lily_api.schemas import Output, Page
 from lily_api.services import ServicesDep
-from lily_common.enrichment.rules import NAME_PATTERN, Rule, read
+from lily_common.enrichment.rules import NAME_PATTERN, EnrichmentRule, read
 
 router = APIRouter(prefix="/v1/enrichment/rules", tags=["enrichment"])
 RuleName = Annotated[str, Path(pattern=NAME_PATTERN, description="The rule's name")]
@@ -40,7 +40,7 @@ action: suggest
 class EnrichmentRuleView(Output):
     name: str = Field(examples=["emails"])
     version: int = Field(examples=[1])
-    rule: Rule = Field(examples=[EXAMPLE | {"name": "emails"}])
+    rule: EnrichmentRule = Field(examples=[EXAMPLE | {"name": "emails"}])
     created_by: str
     created_at: datetime
     updated_at: datetime
@@ -50,7 +50,7 @@ class EnrichmentRuleView(Output):
     "/{rule}",
     summary="Declare an enrichment rule",
     responses={201: {"model": EnrichmentRuleView, "description": "Declared for the first time"}},
-    openapi_extra={"requestBody": declared_body("Rule", EXAMPLE, EXAMPLE_YAML)},
+    openapi_extra={"requestBody": declared_body("EnrichmentRule", EXAMPLE, EXAMPLE_YAML)},
 )
 async def put_enrichment_rule(
     principal: PropagationWrite, lily: ServicesDep, rule: RuleName, request: Request, response: Response

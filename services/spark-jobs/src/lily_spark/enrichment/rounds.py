@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from lily_common.enrichment.rules import Rule, reason
+from lily_common.enrichment.rules import EnrichmentRule, reason
 from lily_spark.enrichment.index import Index
 from lily_spark.enrichment.telling import Told
 from lily_spark.propagation.facts import Row
 from lily_spark.propagation.telling import Trigger
 
 #: tenant -> name -> rule
-Rules = Mapping[str, Mapping[str, Rule]]
+Rules = Mapping[str, Mapping[str, EnrichmentRule]]
 
 
 class Rounds:
@@ -48,7 +48,7 @@ class Rounds:
         for number in self._index.all_of(tenant):
             yield from self._look(number, name, rule, trigger)
 
-    def _look(self, number: int, name: str, rule: Rule | None, trigger: Trigger) -> Iterator[Told]:
+    def _look(self, number: int, name: str, rule: EnrichmentRule | None, trigger: Trigger) -> Iterator[Told]:
         """What the asset has by the rule, made what it should have."""
         seen = self._index.seen(number)
         if seen is None:

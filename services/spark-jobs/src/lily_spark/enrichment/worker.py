@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from lily_common.enrichment.rules import Rule
+from lily_common.enrichment.rules import EnrichmentRule
 from lily_common.events import ENRICHMENT_RULES_TOPIC
 from lily_spark.config import SparkSettings
 from lily_spark.declared import Declared, Topic
@@ -16,21 +16,21 @@ from lily_spark.following import Follower
 from lily_spark.propagation.facts import Facts
 
 
-def parse(value: bytes) -> Declared[Rule]:
+def parse(value: bytes) -> Declared[EnrichmentRule]:
     """Raises ValueError for what is no rule: the last good one of its key then holds."""
-    return Declared[Rule].model_validate(orjson.loads(value))
+    return Declared[EnrichmentRule].model_validate(orjson.loads(value))
 
 
 TOPIC = Topic(ENRICHMENT_RULES_TOPIC, "/lily/enrichment-rules", "lily-lake-enrichment-rules", parse)
 
 
-class Enricher(Follower[Rule]):
+class Enricher(Follower[EnrichmentRule]):
     """Follows the registers and the rules of enrichment."""
 
     def __init__(self, settings: SparkSettings) -> None:
         super().__init__(settings, "enrichment", TOPIC)
 
-    def _open(self, rules: Mapping[str, Mapping[str, Rule]]) -> Facts:  # noqa: ARG002
+    def _open(self, rules: Mapping[str, Mapping[str, EnrichmentRule]]) -> Facts:  # noqa: ARG002
         if self._held is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._held = Index(self._path)

@@ -58,6 +58,7 @@ def assets_latest(silver: DataFrame) -> DataFrame:
     grouped = rows.groupBy(*KEY[:2]).agg(
         F.max("version").alias("version"),
         F.max(F.col("live") & ~derived).alias("exists"),
+        F.max(F.col("tombstone").isNotNull()).alias("ended"),
         F.max(F.when(core, held)).alias("core"),
         F.map_from_entries(
             F.collect_list(F.when(field, F.struct(F.expr("substring(register, 12)"), held)))
@@ -72,7 +73,7 @@ def assets_latest(silver: DataFrame) -> DataFrame:
         F.col("subject").alias("qualified_name"),
         *fields,
         "tags",
-        (~F.col("exists")).alias("deleted"),
+        (F.col("ended") & ~F.col("exists")).alias("deleted"),
         "version",
     )
 

@@ -76,7 +76,10 @@ _HEADLINES: dict[str, Callable[[Event], str]] = {
 #: Payload fields worth a line of their own, with their labels.
 _DETAILS = {
     "tag": "Tag",
+    "value": "Value",
     "origin": "Origin",
+    "origin_asset": "From",
+    "rule": "Rule",
     "severity": "Severity",
     "status": "Status",
     "owners": "Owners",
