@@ -6,7 +6,7 @@ UV := .tools/bin/uv
 RUN := $(UV) run --no-sync
 PYTEST := $(RUN) pytest
 
-.PHONY: help setup demo up down status test test-fast lint format types imports test-unit test-contract test-integration test-e2e chaos bench bench-latency bench-ingest bench-lake bench-propagation schemas docs new-connector clean
+.PHONY: help setup demo up down status test test-fast lint format types imports test-unit test-contract test-integration test-e2e chaos bench bench-latency bench-ingest bench-lake bench-propagation bench-enforce schemas docs new-connector clean
 
 help: ## List the commands
 	@awk -F':.*## ' '/^[a-zA-Z_-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,13 +68,16 @@ test-e2e: setup ## The whole stack
 chaos: setup ## kill -9 each process at five random moments under load, judged by the ledger
 	@$(PYTEST) tests/chaos
 
-bench: bench-latency bench-ingest bench-lake bench-propagation ## Every benchmark that exists; JSON in bench/results
+bench: bench-latency bench-ingest bench-lake bench-propagation bench-enforce ## Every benchmark that exists; JSON in bench/results
 
 bench-latency: setup ## POST to webhook, Kafka-in to notice-out, mirror and lake freshness
 	@$(RUN) python -m tests.bench.latency
 
 bench-lake: setup ## Upserts, freshness, incremental refresh, many commits and the archive, each beside its plain way
 	@$(RUN) python -m tests.bench.lake
+
+bench-enforce: setup ## From a tag to the first masked query, in Trino and in PostgreSQL
+	@$(RUN) python -m tests.bench.enforce
 
 bench-propagation: setup ## A tag's way down graphs of up to a million assets, and back
 	@$(RUN) python -m tests.bench.propagation

@@ -4,50 +4,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
 
-from lily_local.trino.tables import as_steward, publish
-from lily_spark.config import SparkSettings
-from tests.support.databases import Sources, new_database
 from tests.support.poll import until
 from tests.support.stack import Stack
-from tests.support.tenant import Tenant, event
-from tests.support.trino import User, with_trino
+from tests.support.tenant import event
+from tests.support.trino import EMAILS, TrinoShop, trino_shop, with_trino
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
-SHOP = """
-CREATE TABLE customers (id integer PRIMARY KEY, name text, email text, region text);
-CREATE TABLE contacts (id integer PRIMARY KEY, address text);
-INSERT INTO customers VALUES (1, 'Ann', 'ann@example.org', 'eu'), (2, 'Bo', 'bo@example.org', 'us');
-INSERT INTO contacts VALUES (1, 'ann@example.org'), (2, 'bo@example.org');
-"""
-EMAILS = ["ann@example.org", "bo@example.org"]
-
-
-@dataclass
-class Shop:
-    """Two captured tables as Trino has them (`schema`), and as Lily calls them (`root`)."""
-
-    tenant: Tenant
-    schema: str
-    root: str
-    analyst: User
-    steward: User
-
-    def put(self, kind: str, name: str, **body: Any) -> None:
-        answer = self.tenant.client.put(f"/v1/{kind}/{name}", json=body)
-        assert answer.status_code in (200, 201), answer.text
-
-    def tag(self, name: str, tag: str = "PII", *, attach: bool = True) -> None:
-        kind = "classification.attached" if attach else "classification.detached"
-        self.tenant.send(event(kind, {"qualified_name": f"{self.root}/{name}", "tag": tag}))
-
-    def emails(self, table: str = "customers_latest", column: str = "email") -> list[Any]:
-        return self.analyst.column(f"SELECT {column} FROM {self.schema}.{table}")
 
 
 @pytest.fixture(scope="module")
@@ -56,40 +22,13 @@ def engine(worker: Stack) -> Stack:
 
 
 @pytest.fixture(scope="module")
-def shop(engine: Stack) -> Iterator[Shop]:
-    tenant = Tenant(engine.environment["LILY_TENANT"], engine.environment["LILY_API_KEY"], engine.url)
-    settings = SparkSettings.model_validate(engine.environment)
-    source = f"shop{secrets.token_hex(3)}"
-    sources = Sources(engine, tenant)
-    with new_database(engine, sources) as database:
-        for statement in filter(str.strip, SHOP.split(";")):
-            database.run(statement)
-        sources.postgres(database, "public.customers", "public.contacts", source=source)
-        root = f"postgres://127.0.0.1:{database.port}/{database.name}/public"
-        made = Shop(tenant, f"{source}_public", root, User(engine, "ann"), User(engine, "lily"))
-        with as_steward(engine.config.port("trino")) as cursor:
-            for table in ("customers", "contacts"):
-                path = f"cdc/{tenant.id}/{source}/public.{table}"
-
-                def published(path: str = path) -> bool:
-                    try:
-                        publish(settings, cursor, path)
-                    except LookupError as missing:
-                        raise AssertionError(str(missing)) from missing
-                    return True
-
-                until(published, f"{path} to be published")
-        made.put("mappings", "shop", table=f"lake.{made.schema}.{{table}}", asset=f"{root}/{{table}}")
-        latest = f"lake.{made.schema}.{{table}}_latest"
-        made.put("mappings", "shop-latest", table=latest, asset=f"{root}/{{table}}")
-        made.put("policies", "pii", tags=["PII"], action="mask", unless={"users": ["lily"]})
-        until(lambda: made.emails() == EMAILS, "the rows")
-        until(lambda: made.emails("contacts_latest", "address") == EMAILS, "the rows of contacts")
+def shop(engine: Stack) -> Iterator[TrinoShop]:
+    with trino_shop(engine) as made:
         yield made
 
 
 @pytest.fixture
-def masked(shop: Shop) -> Iterator[Shop]:
+def masked(shop: TrinoShop) -> Iterator[TrinoShop]:
     """The column email is tagged, and Trino knows."""
     shop.tag("customers/email")
     until(lambda: shop.emails() == [None, None], "the mask")
@@ -98,12 +37,12 @@ def masked(shop: Shop) -> Iterator[Shop]:
     until(lambda: shop.emails() == EMAILS, "the mask to go")
 
 
-def test_a_tag_masks_the_next_query_and_its_removal_shows_again(masked: Shop) -> None:
+def test_a_tag_masks_the_next_query_and_its_removal_shows_again(masked: TrinoShop) -> None:
     assert masked.emails("customers") == [None, None]
     assert masked.steward.column(f"SELECT email FROM {masked.schema}.customers_latest") == EMAILS
 
 
-def test_a_column_downstream_is_masked_too(shop: Shop) -> None:
+def test_a_column_downstream_is_masked_too(shop: TrinoShop) -> None:
     rule = {"classifications": ["PII"], "along": ["column"]}
     shop.put("propagation/rules", "downstream", **rule)
     edge = {
@@ -118,7 +57,7 @@ def test_a_column_downstream_is_masked_too(shop: Shop) -> None:
     until(lambda: shop.emails("contacts_latest", "address") == EMAILS, "the mask to go")
 
 
-def test_the_mask_holds_in_joins_conditions_copies_and_views(masked: Shop) -> None:
+def test_the_mask_holds_in_joins_conditions_copies_and_views(masked: TrinoShop) -> None:
     ask, schema = masked.analyst.column, masked.schema
     assert ask(f"SELECT id FROM {schema}.customers_latest WHERE email = 'ann@example.org'") == []
     assert ask(f"SELECT id FROM {schema}.customers_latest WHERE email IS NULL") == [1, 2]
@@ -136,7 +75,7 @@ def test_the_mask_holds_in_joins_conditions_copies_and_views(masked: Shop) -> No
     assert set(ask(f'SELECT "$path" FROM {schema}.customers')) == {None}
 
 
-def test_a_view_that_lends_its_owners_eyes_shows_nothing(masked: Shop) -> None:
+def test_a_view_that_lends_its_owners_eyes_shows_nothing(masked: TrinoShop) -> None:
     view = f"scratch.default.lent_{secrets.token_hex(3)}"
     masked.steward.rows(
         f"CREATE VIEW {view} SECURITY DEFINER AS SELECT email FROM {masked.schema}.customers_latest"
@@ -155,11 +94,11 @@ def test_a_view_that_lends_its_owners_eyes_shows_nothing(masked: Shop) -> None:
         "ALTER TABLE {0}.customers EXECUTE optimize",
     ],
 )
-def test_nobody_writes_to_the_lake_through_trino(shop: Shop, statement: str) -> None:
+def test_nobody_writes_to_the_lake_through_trino(shop: TrinoShop, statement: str) -> None:
     assert "Access Denied" in shop.analyst.refused(statement.format(shop.schema))
 
 
-def test_a_denied_column_cannot_be_read_nor_a_view_that_reads_it(shop: Shop) -> None:
+def test_a_denied_column_cannot_be_read_nor_a_view_that_reads_it(shop: TrinoShop) -> None:
     shop.put("policies", "secret", tags=["Secret"], action="deny")
     shop.tag("customers/name", "Secret")
 
@@ -173,7 +112,7 @@ def test_a_denied_column_cannot_be_read_nor_a_view_that_reads_it(shop: Shop) -> 
     until(lambda: shop.analyst.column(f"SELECT name FROM {shop.schema}.customers_latest") == ["Ann", "Bo"])
 
 
-def test_rows_are_filtered(shop: Shop) -> None:
+def test_rows_are_filtered(shop: TrinoShop) -> None:
     shop.put("policies", "regional", tags=["Regional"], action="filter", filter="region = 'eu'")
     shop.tag("customers", "Regional")
     until(lambda: shop.emails() == EMAILS[:1], "the rows to be filtered")
@@ -181,7 +120,7 @@ def test_rows_are_filtered(shop: Shop) -> None:
     until(lambda: shop.emails() == EMAILS, "all rows again")
 
 
-def test_a_dashboard_asks_through_sqlalchemy(masked: Shop, engine: Stack) -> None:
+def test_a_dashboard_asks_through_sqlalchemy(masked: TrinoShop, engine: Stack) -> None:
     address = f"trino://ann@127.0.0.1:{engine.config.port('trino')}/lake/{masked.schema}"
     with create_engine(address).connect() as connection:
         rows = connection.execute(text("SELECT id, email FROM customers_latest ORDER BY id")).all()
