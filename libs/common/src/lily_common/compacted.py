@@ -56,7 +56,6 @@ class Compacted(Generic[Value]):
                     return {}
                 raise KafkaException(described.error)
             self._positions = dict.fromkeys(described.partitions, 0)
-            self._consumer.assign([TopicPartition(self._topic, number, 0) for number in self._positions])
         ends = {}
         for number in self._positions:
             _low, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, number), _TIMEOUT)
@@ -64,13 +63,25 @@ class Compacted(Generic[Value]):
         return ends
 
     def _read_to(self, ends: dict[int, int]) -> None:
+        """Read up to these offsets, and fetch nothing afterwards.
+
+        A fetch that waits for news holds up whatever else is asked on its connection, the ends at the next look
+        included, so that it may wait but briefly: between looks that would be hundreds a second.
+        """
+        if all(self._positions[number] >= end for number, end in ends.items()):
+            return
         deadline = time.monotonic() + _TIMEOUT
-        while any(self._reached(number) < end for number, end in ends.items()):
-            message = self._consumer.poll(0.2)
-            if message is not None:
-                self._take(message)
-            elif time.monotonic() > deadline:
-                raise UnavailableError(f"{self._topic} could not be read to its end")
+        self._consumer.assign([TopicPartition(self._topic, *place) for place in self._positions.items()])
+        try:
+            while any(self._reached(number) < end for number, end in ends.items()):
+                message = self._consumer.poll(0.2)
+                if message is not None:
+                    self._take(message)
+                elif time.monotonic() > deadline:
+                    raise UnavailableError(f"{self._topic} could not be read to its end")
+        finally:
+            self._positions = {number: self._reached(number) for number in self._positions}
+            self._consumer.unassign()
 
     def _reached(self, partition: int) -> int:
         """The next offset to read: compaction and control records leave gaps that only the consumer knows."""
