@@ -12,13 +12,13 @@ from tests.support.postgres import new_database, postgres_server
 from lily_api.migrations.run import upgrade
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def postgres() -> Iterator[PostgresServer]:
     with postgres_server() as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api_database(postgres: PostgresServer) -> str:
     uri = new_database(postgres)
     upgrade(api_settings(uri))

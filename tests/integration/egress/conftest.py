@@ -19,13 +19,13 @@ from lily_api.app import create_app
 from lily_common.config import Settings
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers() -> Iterator[Stack]:
     with running_stack("kafka", "postgres", "topics", "migrations") as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def egress_environment(servers: Stack) -> dict[str, str]:
     return {**servers.environment, "LILY_EGRESS_ALLOW": "127.0.0.0/8", "LILY_LOG_LEVEL": "INFO"}
 
@@ -72,7 +72,7 @@ class ControlPlane:
         return answer.json() if answer.content else None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control(egress_environment: dict[str, str]) -> Iterator[ControlPlane]:
     patch = pytest.MonkeyPatch()
     patch.setattr(services, "Producer", lambda _bootstrap: RecordingProducer())

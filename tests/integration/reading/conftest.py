@@ -28,7 +28,7 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def mongo_uri(tmp_path_factory) -> Iterator[str]:
     binary = Path(sysconfig.get_path("purelib")) / "fiftyone/db/bin/mongod"
     binary.chmod(0o755)
@@ -78,7 +78,7 @@ def mirror(config):
     return open_mirror(config)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def database() -> Iterator[str]:
     """URI of a migrated PostgreSQL."""
     with postgres_server() as server:

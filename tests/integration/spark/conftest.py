@@ -14,13 +14,13 @@ from tests.support.stack import Stack, free_port, running_stack
 from lily_local import jars
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers() -> Iterator[Stack]:
     with running_stack("topics", "mongo", "s3") as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def job_environment(servers: Stack) -> dict[str, str]:
     return {
         **os.environ,
