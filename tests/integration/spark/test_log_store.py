@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import boto3
@@ -43,19 +44,34 @@ def folder(settings: SparkSettings) -> str:
     return settings.lake_table(f"log-store-{secrets.token_hex(4)}")
 
 
-@pytest.fixture
-def write(spark: SparkSession) -> Write:
+@dataclass(frozen=True)
+class LogStore:
+    """The log store in its JVM, and the configuration that each of its methods takes."""
+
+    jvm: Any
+    hadoop: Any
+    store: Any
+
+    def path(self, file: str) -> Any:
+        return self.jvm.org.apache.hadoop.fs.Path(file)
+
+
+@pytest.fixture(scope="module")
+def log_store(spark: SparkSession) -> LogStore:
     jvm: Any = spark.sparkContext._jvm
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    store = jvm.lily.storage.ConditionalLogStore(hadoop)
+    return LogStore(jvm, hadoop, jvm.lily.storage.ConditionalLogStore(hadoop))
 
+
+@pytest.fixture
+def write(log_store: LogStore) -> Write:
     def write(file: str, lines: list[str], overwrite: bool) -> bool:
         try:
-            store.write(
-                jvm.org.apache.hadoop.fs.Path(file),
-                jvm.java.util.ArrayList(lines).iterator(),
+            log_store.store.write(
+                log_store.path(file),
+                log_store.jvm.java.util.ArrayList(lines).iterator(),
                 overwrite,
-                hadoop,
+                log_store.hadoop,
             )
         except Py4JJavaError as failed:
             assert failed.java_exception.getClass().getName() == "java.nio.file.FileAlreadyExistsException"
@@ -93,14 +109,11 @@ def write_by_another_client(client: Any) -> Write:
 
 
 @pytest.fixture
-def listed(spark: SparkSession) -> Callable[[str], list[tuple[str, int]]]:
+def listed(log_store: LogStore) -> Callable[[str], list[tuple[str, int]]]:
     """(file) -> the names and bytes of those beside it from it on."""
-    jvm: Any = spark.sparkContext._jvm
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    store = jvm.lily.storage.ConditionalLogStore(hadoop)
 
     def listed(file: str) -> list[tuple[str, int]]:
-        found = store.listFrom(jvm.org.apache.hadoop.fs.Path(file), hadoop)
+        found = log_store.store.listFrom(log_store.path(file), log_store.hadoop)
         statuses = []
         while found.hasNext():
             statuses.append(found.next())

@@ -21,8 +21,8 @@ import io.delta.storage.CloseableIterator;
 import io.delta.storage.HadoopFileSystemLogStore;
 
 import software.amazon.awssdk.core.exception.SdkException;
+import software.amazon.awssdk.services.s3.S3Client;
 import software.amazon.awssdk.services.s3.model.ListObjectsV2Request;
-import software.amazon.awssdk.services.s3.model.ListObjectsV2Response;
 import software.amazon.awssdk.services.s3.model.S3Object;
 
 /**
@@ -79,27 +79,23 @@ public class ConditionalLogStore extends HadoopFileSystemLogStore {
         String prefix = s3.pathToKey(folder) + "/";
         String first = from.getName();
         // Listing begins after a name, and `first` is to be listed: so after the one a letter shorter.
-        ListObjectsV2Request.Builder asked = ListObjectsV2Request.builder().bucket(s3.getBucket())
-            .prefix(prefix).delimiter("/").startAfter(prefix + first.substring(0, first.length() - 1));
+        ListObjectsV2Request asked = (ListObjectsV2Request) ListObjectsV2Request.builder().bucket(s3.getBucket())
+            .prefix(prefix).delimiter("/").startAfter(prefix + first.substring(0, first.length() - 1)).build();
+        long blockSize = s3.getDefaultBlockSize(folder);
         ArrayList<FileStatus> found = new ArrayList<FileStatus>();
-        for (boolean more = true; more;) {
-            ListObjectsV2Response page;
-            try {
-                page = s3.getS3AInternals().getAmazonS3Client("list the log")
-                    .listObjectsV2((ListObjectsV2Request) asked.build());
-            } catch (SdkException failed) {
-                throw S3AUtils.translateException("list", folder, failed);
-            }
-            for (Iterator objects = page.contents().iterator(); objects.hasNext();) {
+        try {
+            S3Client client = s3.getS3AInternals().getAmazonS3Client("list the log");
+            Iterator objects = client.listObjectsV2Paginator(asked).contents().iterator();
+            while (objects.hasNext()) {
                 S3Object object = (S3Object) objects.next();
                 String name = object.key().substring(prefix.length());
                 if (name.compareTo(first) >= 0) {
-                    found.add(new FileStatus(object.size().longValue(), false, 1, s3.getDefaultBlockSize(folder),
+                    found.add(new FileStatus(object.size().longValue(), false, 1, blockSize,
                         object.lastModified().toEpochMilli(), new Path(folder, name)));
                 }
             }
-            more = page.isTruncated().booleanValue();
-            asked.continuationToken(page.nextContinuationToken());
+        } catch (SdkException failed) {
+            throw S3AUtils.translateException("list", folder, failed);
         }
         if (found.isEmpty() && !s3.exists(folder)) {
             throw new FileNotFoundException("No such file or directory: " + folder);
