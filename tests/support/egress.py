@@ -86,7 +86,7 @@ def tag(
 
 
 def accepted(tenant: str, events: Iterable[dict[str, Any]]) -> list[AcceptedEvent]:
-    return [accept(tenant, one, datetime.now(UTC)) for one in events]
+    return [accept(tenant, one, datetime.now(UTC), caller="key:tests") for one in events]
 
 
 def notify(bootstrap: str, tenant: str, events: Iterable[dict[str, Any]], *, copies: int = 2) -> None:

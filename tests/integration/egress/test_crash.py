@@ -188,7 +188,7 @@ async def test_crash_between_commit_and_offset_repeats_the_batch_and_makes_nothi
         wire = NoWire()
         dispatcher = Dispatcher(book, Ports(wire, None), NoLedger())  # type: ignore[arg-type]
         async with await connect(uri, "test") as connection:
-            made = await Judge(book, dispatcher, owner).judge(connection, batch, [0])
+            made = await Judge(book, dispatcher, owner, "https://lily.test").judge(connection, batch, [0])
         await dispatcher.stop(0)
         return made, wire.sent, session
 
@@ -221,7 +221,7 @@ async def test_what_a_living_worker_owns_is_not_claimed(tenant: Tenant, control:
         for one in accepted(tenant.name, [tag("postgres://db/x", "PII")])
     ]
     async with await connect(uri, "test") as connection:
-        await Judge(book, dispatcher, owner).judge(connection, batch, [0])
+        await Judge(book, dispatcher, owner, "https://lily.test").judge(connection, batch, [0])
     other, number = await open_session(uri)
     async with await connect(uri, "test", autocommit=True) as connection:
         assert await Claims(number).claim(connection, [subscription["id"]]) == []

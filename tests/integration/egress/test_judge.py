@@ -86,7 +86,7 @@ async def judged(uri: str, key: bytes, batches: Sequence[Sequence[Notice]], *, f
                 book = Book(SecretBox(key))
                 nowhere: Any = Nowhere()
                 dispatcher = Dispatcher(book, Ports(nowhere, nowhere), nowhere)
-                judge = Judge(book, dispatcher, 1)
+                judge = Judge(book, dispatcher, 1, "https://lily.test")
             await judge.judge(connection, batch, [0])
         await dispatcher.stop(0)
 

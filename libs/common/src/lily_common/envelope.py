@@ -36,6 +36,9 @@ _RESERVED = frozenset(
         "acceptedby",
         "replayid",
         "datacontenttype",
+        "transition",
+        "tagpolicies",
+        "explainurl",
     }
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -34,20 +34,22 @@ _RETRY_SECONDS = 2.0
 #: Notes of an index: silver's version that it stands at, and the rules as it took them.
 _VERSION, _RULE = "version", "rule|"
 Rule = TypeVar("Rule", bound=BaseModel)
-TakenRule = TypeVar("TakenRule", bound=BaseModel, contravariant=True)
+TakenRule_contra = TypeVar("TakenRule_contra", bound=BaseModel, contravariant=True)
 
 
-class Rounds(Protocol[TakenRule]):
+class Rounds(Protocol[TakenRule_contra]):
     """What follows from registers and rules, over one index."""
 
     def load(self, rows: Iterable[Row]) -> None:
         """Take in registers without saying what follows."""
 
-    def take(self, rows: Iterable[Row], rules: Mapping[str, Mapping[str, TakenRule]]) -> Iterator[Told]:
+    def take(
+        self, rows: Iterable[Row], rules: Mapping[str, Mapping[str, TakenRule_contra]]
+    ) -> Iterator[Told]:
         """Take in these registers and say what is to be told on their account."""
 
     def change(
-        self, tenant: str, name: str, rules: Mapping[str, Mapping[str, TakenRule]], trigger: Trigger
+        self, tenant: str, name: str, rules: Mapping[str, Mapping[str, TakenRule_contra]], trigger: Trigger
     ) -> Iterator[Told]:
         """What follows from the rule `name` being as it is now, or gone."""
 

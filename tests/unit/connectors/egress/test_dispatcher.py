@@ -86,7 +86,7 @@ def subscriber(name: str, *, status: str = "active", pauses: tuple[float, ...] =
 
 def book(*subscribers: Subscriber) -> Book:
     made = Book(BOX)
-    made._replace("acme", 1, list(subscribers))
+    made._replace("acme", 1, list(subscribers), [])
     return made
 
 
@@ -245,7 +245,7 @@ async def test_pausing_gives_back_what_has_not_begun() -> None:
         rest = [job("a", "x", "2"), job("a", "x", "3")]
         dispatcher.hand_over([job("a", "x", "1"), *rest])
         await asyncio.sleep(0.01)
-        dispatcher._book._replace("acme", 2, [subscriber("a", status="paused")])
+        dispatcher._book._replace("acme", 2, [subscriber("a", status="paused")], [])
         gate.set()
         await settle(dispatcher)
         assert wire.sent == [b"1"]

@@ -15,6 +15,7 @@ EVENT: dict[str, Any] = {
     "type": "lily.classification.attached",
     "subject": "postgres://db/shop/public/customers/email",
     "depth": 3,
+    "tagpolicies": "mask-personal=mask, tell-privacy=notify",
     "data": {
         "tag": "PII",
         "depth": 2,
@@ -45,6 +46,11 @@ EVENT: dict[str, Any] = {
         ([{"suffix": {"subject": "/email"}}, {"exact": {"data.tag": "GDPR"}}], False),
         ([{"any": [{"exact": {"data.tag": "GDPR"}}, {"exact": {"data.tag": "PII"}}]}], True),
         ([{"all": [{"exact": {"data.tag": "PII"}}, {"not": {"prefix": {"subject": "mysql:"}}}]}], True),
+        ([{"policy": "tell-privacy"}], True),
+        ([{"policy": "*"}], True),
+        ([{"policy": "mask-personal"}], False),
+        ([{"policy": "tell"}], False),
+        ([{"not": {"policy": "tell-privacy"}}], False),
     ],
 )
 def test_filters(filters: list[Any], expected: bool) -> None:
@@ -69,6 +75,8 @@ def nested(depth: int) -> dict[str, Any]:
         ([{"exact": {"Not-An-Attribute": "1"}}], "filters[0].exact.Not-An-Attribute"),
         ([{"exact": {"data": "1"}}], "filters[0].exact.data"),
         ([{"exact": {"data..x": "1"}}], "filters[0].exact.data..x"),
+        ([{"policy": {"name": "x"}}], "filters[0].policy"),
+        ([{"policy": "Not A Name"}], "filters[0].policy"),
         ([{"any": []}], "filters[0].any"),
         ([{"all": [{"exact": {"id": "1"}}, {"bad": 1}]}], "filters[0].all[1].bad"),
         ([{"exact": {"type": "lily.asset.upserted"}}], "filters[0].exact.type[0]"),

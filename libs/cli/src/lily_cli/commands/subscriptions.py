@@ -42,6 +42,9 @@ def create(
     tag: Annotated[
         str | None, typer.Option(help="Only changes of this tag (types default to attach, detach).")
     ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Only tags that this notify policy is about; '*': any such policy.")
+    ] = None,
     prefix: Annotated[str | None, typer.Option(help="Only assets whose qualified name begins so.")] = None,
     filters: Annotated[
         str | None,
@@ -56,21 +59,24 @@ def create(
     body: dict[str, Any] = {
         "name": name,
         "sink": {"kind": sink} | ({"url": url} if url else {}) | (json_option(config, "--config") or {}),
-        "filters": build_filters(tag, prefix, json_option(filters, "--filters")),
+        "filters": build_filters(tag, policy, prefix, json_option(filters, "--filters")),
     }
-    if chosen := types or (["lily.classification.attached", "lily.classification.detached"] if tag else None):
+    tags = ["lily.classification.attached", "lily.classification.detached"]
+    if chosen := types or (tags if tag or policy else None):
         body["types"] = chosen
     with connect(ctx) as client:
         print_fields(client.post("/v1/subscriptions", body), as_json=as_json)
 
 
-def build_filters(tag: str | None, prefix: str | None, more: Any) -> list[dict[str, Any]]:
+def build_filters(tag: str | None, policy: str | None, prefix: str | None, more: Any) -> list[dict[str, Any]]:
     """The filters of the options, all of which must hold. Raises UsageError when `more` is no list."""
     if more is not None and not isinstance(more, list):
         raise UsageError("--filters: a JSON list of filters is wanted")
     made: list[dict[str, Any]] = []
     if tag:
         made.append({"exact": {"data.tag": tag}})
+    if policy:
+        made.append({"policy": policy})
     if prefix:
         made.append({"prefix": {"subject": prefix}})
     return made + (more or [])

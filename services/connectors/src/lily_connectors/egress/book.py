@@ -1,4 +1,4 @@
-"""The worker's copy of all subscriptions, by tenant, ready to match and to send."""
+"""The worker's copy of all subscriptions and policies, by tenant, ready to match and to send."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pydantic import ValidationError
 from lily_common.crypto import SecretBox
 from lily_common.errors import LilyError
 from lily_common.logs import get_logger
+from lily_common.policies.model import Policy
+from lily_common.policies.model import read as read_policy
 from lily_connectors.contract import AnySink
 from lily_connectors.egress.connections import Connection
 from lily_connectors.egress.managed import managed_row
@@ -31,6 +33,11 @@ SELECT g.tenant, g.generation, s.id, s.kind, s.managed, s.sealed, s.types, s.fil
 FROM subscription_generations g
 LEFT JOIN subscriptions s ON s.tenant = g.tenant AND s.status IN ('active', 'paused')
 WHERE %(tenants)s::text[] IS NULL OR g.tenant = ANY(%(tenants)s::text[])
+"""
+_POLICIES: LiteralString = """
+SELECT tenant, body FROM declarations
+WHERE kind = 'policy' AND status = 'active' AND (%(tenants)s::text[] IS NULL OR tenant = ANY(%(tenants)s::text[]))
+ORDER BY tenant, name
 """
 _ADD_MANAGED: LiteralString = """
 INSERT INTO subscriptions (id, tenant, name, kind, managed, config, sealed)
@@ -96,6 +103,7 @@ class Book:
         self._box = box
         self._by_tenant: dict[str, list[Subscriber]] = {}
         self._by_id: dict[str, Subscriber] = {}
+        self._policies: dict[str, list[Policy]] = {}
         self._generations: dict[str, int] = {}
 
     def get(self, subscription_id: str) -> Subscriber | None:
@@ -108,25 +116,36 @@ class Book:
     def matching(self, tenant: str, event: Mapping[str, Any]) -> list[Subscriber]:
         return [subscriber for subscriber in self._by_tenant.get(tenant, ()) if subscriber.wants(event)]
 
+    def policies(self, tenant: str) -> Sequence[Policy]:
+        """The tenant's policies, by name."""
+        return self._policies.get(tenant, ())
+
     def has_managed(self, tenant: str) -> bool:
         return tenant in self._generations  # a tenant's first subscription is the managed one
 
     def outdated(self, generations: Mapping[str, int]) -> list[str]:
-        """Tenants whose subscriptions have changed since they were loaded."""
+        """Tenants whose subscriptions or policies have changed since they were loaded."""
         return [name for name, number in generations.items() if self._generations.get(name) != number]
 
     async def load(self, connection: Connection, tenants: Sequence[str] | None = None) -> None:
-        """Read the subscriptions of these tenants (None: of all)."""
-        cursor = await connection.execute(_LOAD, {"tenants": list(tenants) if tenants is not None else None})
+        """Read the subscriptions and policies of these tenants (None: of all).
+
+        The generations are read before the policies: a policy that changes in between is read anew at the next look.
+        """
+        wanted = {"tenants": list(tenants) if tenants is not None else None}
+        cursor = await connection.execute(_LOAD, wanted)
         loaded: dict[str, tuple[int, list[Subscriber]]] = {}
+        policies: dict[str, list[Policy]] = {}
         for tenant, generation, *columns in await cursor.fetchall():
             _, subscribers = loaded.setdefault(tenant, (generation, []))
             if columns[0] is not None:
                 subscriber = self._subscriber(tenant, columns)
                 if subscriber is not None:
                     subscribers.append(subscriber)
+        for tenant, body in await (await connection.execute(_POLICIES, wanted)).fetchall():
+            policies.setdefault(tenant, []).append(read_policy(body))
         for tenant, (generation, subscribers) in loaded.items():
-            self._replace(tenant, generation, subscribers)
+            self._replace(tenant, generation, subscribers, policies.get(tenant, []))
 
     async def ensure_managed(self, connection: Connection, tenants: Iterable[str]) -> None:
         """Give these tenants their managed subscription, and load it."""
@@ -140,12 +159,15 @@ class Book:
         cursor = await connection.execute(_TENANTS_WITHOUT_MANAGED)
         return [row[0] for row in await cursor.fetchall()]
 
-    def _replace(self, tenant: str, generation: int, subscribers: list[Subscriber]) -> None:
+    def _replace(
+        self, tenant: str, generation: int, subscribers: list[Subscriber], policies: list[Policy]
+    ) -> None:
         if generation < self._generations.get(tenant, 0):
             return  # a slower reader brings what is old already
         for old in self._by_tenant.get(tenant, ()):
             self._by_id.pop(old.id, None)
         self._by_tenant[tenant] = subscribers
+        self._policies[tenant] = policies
         self._by_id.update((subscriber.id, subscriber) for subscriber in subscribers)
         self._generations[tenant] = generation
 

@@ -14,6 +14,7 @@ from lily_connectors.egress.book import Book
 from lily_connectors.egress.connections import Connection
 from lily_connectors.egress.digests import delivery_key, lane_key
 from lily_connectors.egress.dispatcher import Dispatcher
+from lily_connectors.egress.explaining import explained
 from lily_connectors.egress.jobs import Job
 from lily_connectors.egress.notices import Notice
 from lily_connectors.egress.store import NewDelivery, Written, give_back, read_known, write_batch, written
@@ -50,10 +51,11 @@ class Judgement:
 
 
 class Judge:
-    """Judges batches, one at a time, on its own connection."""
+    """Judges batches, one at a time, on its own connection. `url` is the API's, for links to it."""
 
-    def __init__(self, book: Book, dispatcher: Dispatcher, owner: int) -> None:
+    def __init__(self, book: Book, dispatcher: Dispatcher, owner: int, url: str) -> None:
         self._book = book
+        self._url = url
         self._dispatcher = dispatcher
         self._owner = owner
         self._remembered = Remembered()
@@ -114,8 +116,9 @@ class Judge:
 
     def _deliveries(self, transitions: Sequence[Transition]) -> list[NewDelivery]:
         deliveries = []
-        for transition in transitions:
-            cause = transition.cause
+        for bare in transitions:
+            cause = bare.cause
+            transition = explained(bare, self._book.policies(cause.tenant), self._url)
             for subscriber in self._book.matching(cause.tenant, transition.event):
                 lane = lane_key(subscriber.id, cause.subject)
                 mode = self._dispatcher.plan(subscriber, lane)

@@ -5,7 +5,8 @@ of filters), `not` (a filter). A list of filters holds when all of them do. `sql
 and not supported. https://github.com/cloudevents/spec/blob/main/subscriptions/spec.md#324-filters
 
 Extension of Lily: beside context attributes, `data.<field>` (and deeper, `data.properties.team`) names a field of the
-payload, e.g. `{"exact": {"data.tag": "PII"}}`. Numbers and booleans compare by their JSON text; a list holds when one of
+payload, e.g. `{"exact": {"data.tag": "PII"}}`; and `{"policy": "tell-privacy"}` holds for tags that the tenant's policy of
+that name, of the action notify, is about (`*`: any such policy). Numbers and booleans compare by their JSON text; a list holds when one of
 its items does. An absent attribute matches nothing (under `not`, everything).
 """
 
@@ -19,6 +20,8 @@ import orjson
 
 from lily_common.errors import FieldError, InvalidInputError
 from lily_common.events import FANOUT_TYPES
+from lily_common.policies.model import NAME_PATTERN
+from lily_connectors.egress.explaining import POLICIES, notified_by
 
 Predicate = Callable[[Mapping[str, Any]], bool]
 
@@ -32,7 +35,7 @@ _TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
     "prefix": str.startswith,
     "suffix": str.endswith,
 }
-_DIALECTS = (*_TESTS, "all", "any", "not")
+_DIALECTS = (*_TESTS, "all", "any", "not", "policy")
 
 
 def check_types(types: Sequence[str], where: str = "types") -> None:
@@ -78,9 +81,22 @@ def _compile(item: Any, where: str, depth: int, budget: Iterator[int]) -> Predic
     if dialect == "not":
         inner = _compile(body, where, depth + 1, budget)
         return lambda event: not inner(event)
+    if dialect == "policy":
+        return _compile_policy(body, where)
     if dialect == "sql":
         raise _wrong(where, "the CESQL dialect is not supported; use exact, prefix, suffix, all, any and not")
     raise _wrong(where, f"unknown dialect; expected one of: {', '.join(_DIALECTS)}")
+
+
+def _compile_policy(name: Any, where: str) -> Predicate:
+    if not isinstance(name, str) or not (name == "*" or re.fullmatch(NAME_PATTERN, name)):
+        raise _wrong(where, "must be the name of a policy, or * for any")
+
+    def holds(event: Mapping[str, Any]) -> bool:
+        names = notified_by(event.get(POLICIES))
+        return bool(names) if name == "*" else name in names
+
+    return holds
 
 
 def _compile_text(dialect: str, body: Any, where: str) -> Predicate:

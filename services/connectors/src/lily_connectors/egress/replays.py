@@ -28,7 +28,7 @@ from lily_connectors.egress.dispatcher import Dispatcher
 from lily_connectors.egress.judge import jobs_of
 from lily_connectors.egress.notices import Notice, UnreadableNoticeError
 from lily_connectors.egress.store import NewDelivery, give_back, read_generations, write_batch, written
-from lily_connectors.egress.transitions import Transition, with_transition
+from lily_connectors.egress.transitions import Transition, with_attributes
 from lily_connectors.sinks.kafka import TopicWriter
 
 log = get_logger(__name__)
@@ -165,7 +165,7 @@ class ReplayLane:
             source=notice.source,
             event_id=notice.id,
             event=notice.event | {"transition": REPLAYED},
-            body=with_transition(notice.body, REPLAYED),
+            body=with_attributes(notice.body, {"transition": REPLAYED}),
         )
         return NewDelivery(
             id=replay_key(replayed.replay_id, subscriber.id, notice.identity),
@@ -191,7 +191,7 @@ def _record(replayed: Replayed) -> Record:
     return Record(
         topic,
         message_key(notice.tenant, notice.subject).encode(),
-        with_transition(notice.body, REPLAYED),
+        with_attributes(notice.body, {"transition": REPLAYED}),
         (
             ("content-type", b"application/cloudevents+json; charset=utf-8"),
             ("lily-delivery-id", str(delivery).encode()),

@@ -16,7 +16,7 @@ Whatever the order of arrival, the registers end the same, and the last transiti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -215,13 +215,13 @@ def _told(notice: Notice) -> Transition:
         source=notice.source,
         event_id=notice.id,
         event=notice.event | {"transition": name},
-        body=with_transition(notice.body, name),
+        body=with_attributes(notice.body, {"transition": name}),
     )
 
 
-def with_transition(body: bytes, name: str) -> bytes:
-    """The event's own bytes with one attribute more: numbers and unknown fields stay as their sender wrote them."""
-    return body[:-1] + f',"transition":"{name}"}}'.encode()
+def with_attributes(body: bytes, attributes: Mapping[str, str]) -> bytes:
+    """The event's own bytes with attributes more: numbers and unknown fields stay as their sender wrote them."""
+    return body[:-1] + b"," + orjson.dumps(attributes)[1:]
 
 
 def _ended(notice: Notice, tag: str) -> Transition:

@@ -187,7 +187,7 @@ class Worker:
 
     async def _consume(self, dispatcher: Dispatcher, producer: Producer) -> None:
         """Batches from Kafka, judged and written, one after the other, until `stop`."""
-        judge = Judge(self._book, dispatcher, self._owner)
+        judge = Judge(self._book, dispatcher, self._owner, self._settings.url)
         self._reader.start()
         self._checks["kafka"] = "joining the consumer group"
         connection: Connection | None = None

@@ -1,4 +1,4 @@
-"""Declarations by name: propagation rules.
+"""Declarations by name: rules, policies, mappings.
 
 Revision ID: 0009
 Revises: 0008
@@ -16,6 +16,20 @@ depends_on = None
 
 _NOW = sa.text("now()")
 _TIME = sa.DateTime(timezone=True)
+#: Egress tells which policies are about a tag: it reads them anew as it does subscriptions. A tenant without a
+#: generation has not been read at all.
+_CHANGED = """
+CREATE FUNCTION policies_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE subscription_generations SET generation = generation + 1 WHERE tenant = NEW.tenant;
+    PERFORM pg_notify('lily_egress', 'subscriptions ' || NEW.tenant);
+    RETURN NULL;
+END $$
+"""
+_TRIGGER = """
+CREATE TRIGGER policies_changed AFTER INSERT OR UPDATE OF body, status ON declarations
+FOR EACH ROW WHEN (NEW.kind = 'policy') EXECUTE FUNCTION policies_changed()
+"""
 
 
 def upgrade() -> None:
@@ -40,7 +54,10 @@ def upgrade() -> None:
         ["updated_at"],
         postgresql_where=sa.text("NOT published"),
     )
+    op.execute(_CHANGED)
+    op.execute(_TRIGGER)
 
 
 def downgrade() -> None:
     op.drop_table("declarations")
+    op.execute("DROP FUNCTION policies_changed()")
