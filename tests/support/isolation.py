@@ -19,7 +19,7 @@ import pytest
 
 METHODS = ("get", "put", "post", "patch", "delete")
 #: Parameters whose things the tenant names: a stranger who puts one of that name makes a thing of its own.
-NAMED_BY_THE_TENANT = frozenset({"table"})
+NAMED_BY_THE_TENANT = frozenset({"table", "rule", "mapping", "policy"})
 #: Parameters whose things live in MongoDB or the lake: made through the whole stack.
 ON_THE_STACK = frozenset({"qualified_name"})
 
@@ -134,6 +134,27 @@ class Makers:
         name = f"mine_{secrets.token_hex(6)}"
         body = {"fact": "cdc.shop.public.bills", "select": {"id": "bills.id"}, "key": ["id"]}
         answer = await self._client.put(f"/v1/tables/{name}", json=body, headers=self._operator)
+        assert answer.status_code == 201, answer.text
+        return name
+
+    async def rule(self) -> str:
+        """A propagation rule and an enrichment rule of one name."""
+        name = await self._declared("propagation/rules", {"classifications": ["PII"]})
+        return await self._declared(
+            "enrichment/rules", {"when": {"names": ["*email*"]}, "tags": ["PII"]}, name
+        )
+
+    async def mapping(self) -> str:
+        return await self._declared(
+            "mappings", {"table": "lake.shop.{table}", "asset": "postgres://shop/{table}"}
+        )
+
+    async def policy(self) -> str:
+        return await self._declared("policies", {"tags": ["PII"], "action": "deny"})
+
+    async def _declared(self, path: str, body: Any, name: str = "") -> str:
+        name = name or f"mine-{secrets.token_hex(6)}"
+        answer = await self._client.put(f"/v1/{path}/{name}", json=body, headers=self._operator)
         assert answer.status_code == 201, answer.text
         return name
 

@@ -28,7 +28,9 @@ def _command(context: Context) -> list[str]:
         "--bind_ip": HOST,
         "--replSet": REPLICA_SET,
         "--wiredTigerCacheSizeGB": 0.25,
-        "--oplogSize": 256,
+        # An erasure is done when the oplog has forgotten too, which goes by its size and by checkpoints.
+        "--oplogSize": 64,
+        "--syncdelay": 5,
     }
     flat = [str(part) for pair in arguments.items() for part in pair]
     quiet = ["--quiet", "--nounixsocket", "--setParameter", "diagnosticDataCollectionEnabled=false"]

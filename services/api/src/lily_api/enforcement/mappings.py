@@ -18,7 +18,7 @@ from lily_api.declarations.paging import page
 from lily_api.declarations.parsing import checked, declared_body, read_declaration
 from lily_api.schemas import Output, Page
 from lily_api.services import ServicesDep
-from lily_common.policies import mapping
+from lily_common.policies import mapping as model
 from lily_common.policies.mapping import Mapping
 from lily_common.policies.model import NAME_PATTERN
 
@@ -44,18 +44,18 @@ class MappingView(Output):
 
 
 @router.put(
-    "/{name}",
+    "/{mapping}",
     summary="Declare a mapping",
     responses={201: {"model": MappingView, "description": "Declared for the first time"}},
     openapi_extra={"requestBody": declared_body("Mapping", EXAMPLE, EXAMPLE_YAML)},
 )
 async def put_mapping(
-    principal: PoliciesWrite, lily: ServicesDep, name: MappingName, request: Request, response: Response
+    principal: PoliciesWrite, lily: ServicesDep, mapping: MappingName, request: Request, response: Response
 ) -> MappingView:
     """From then on the engine's tables are those assets, and obey what is said of them."""
-    given = read_declaration(name, request.headers.get("content-type", ""), await read_body(request))
-    body = checked(mapping.read, given).model_dump(mode="json")
-    row, created = await service.declare(lily, principal, MAPPING, name, body)
+    given = read_declaration(mapping, request.headers.get("content-type", ""), await read_body(request))
+    body = checked(model.read, given).model_dump(mode="json")
+    row, created = await service.declare(lily, principal, MAPPING, mapping, body)
     response.status_code = 201 if created else 200
     return _view(row)
 
@@ -68,22 +68,22 @@ async def list_mappings(
     return await page(lily, principal.tenant, MAPPING, limit, cursor, _view)
 
 
-@router.get("/{name}", summary="Read a mapping")
-async def get_mapping(principal: PoliciesRead, lily: ServicesDep, name: MappingName) -> MappingView:
-    return _view(await service.get(lily, principal.tenant, MAPPING, name))
+@router.get("/{mapping}", summary="Read a mapping")
+async def get_mapping(principal: PoliciesRead, lily: ServicesDep, mapping: MappingName) -> MappingView:
+    return _view(await service.get(lily, principal.tenant, MAPPING, mapping))
 
 
-@router.delete("/{name}", status_code=204, summary="Delete a mapping")
-async def delete_mapping(principal: PoliciesWrite, lily: ServicesDep, name: MappingName) -> None:
+@router.delete("/{mapping}", status_code=204, summary="Delete a mapping")
+async def delete_mapping(principal: PoliciesWrite, lily: ServicesDep, mapping: MappingName) -> None:
     """The engine's tables are then none of Lily's: nothing about them is refused or masked."""
-    await service.delete(lily, principal, MAPPING, name)
+    await service.delete(lily, principal, MAPPING, mapping)
 
 
 def _view(row: Declaration) -> MappingView:
     return MappingView(
         name=row.name,
         version=row.version,
-        mapping=mapping.read(row.body),
+        mapping=model.read(row.body),
         created_by=row.created_by,
         created_at=row.created_at,
         updated_at=row.updated_at,
