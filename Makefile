@@ -6,7 +6,7 @@ UV := .tools/bin/uv
 RUN := $(UV) run --no-sync
 PYTEST := $(RUN) pytest
 
-.PHONY: help setup demo up down status test test-fast lint format types imports test-unit test-contract test-integration test-e2e chaos bench bench-latency bench-ingest bench-lake bench-propagation bench-enforce schemas docs new-connector clean
+.PHONY: help setup demo demo-enforce up down status test test-fast lint format types imports test-unit test-contract test-integration test-e2e chaos bench bench-latency bench-ingest bench-lake bench-propagation bench-enforce schemas docs new-connector clean
 
 help: ## List the commands
 	@awk -F':.*## ' '/^[a-zA-Z_-]+:.*## /{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ $(UV):
 demo: export LILY_DEMO_BEGAN := $(shell date +%s)
 demo: setup ## Start everything, run the main job on real input, show the result, stop
 	@$(RUN) lily demo
+
+demo-enforce: setup ## Tag a column and see the next query of a real Trino obey, then stop
+	@$(RUN) lily demo-enforce
 
 up: setup ## Start the embedded stack and leave it running; writes .lily/env
 	@$(RUN) lily up

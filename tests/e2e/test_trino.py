@@ -120,6 +120,25 @@ def test_rows_are_filtered(shop: TrinoShop) -> None:
     until(lambda: shop.emails() == EMAILS, "all rows again")
 
 
+def test_a_tenant_sees_only_its_own_rows(shop: TrinoShop, engine: Stack) -> None:
+    """The lake's table of every tenant's assets, mapped with a condition on its rows."""
+    other = engine.new_tenant()
+    other.send(event("asset.upserted", {"qualified_name": "demo://other", "asset_type": "table"}))
+    shop.tenant.send(event("asset.upserted", {"qualified_name": "demo://own", "asset_type": "table"}))
+    until(lambda: engine.lake.silver(other.id) and engine.lake.silver(shop.tenant.id), "both in the lake")
+    schema = f"silver_{secrets.token_hex(3)}"
+    location = f"{engine.environment['LAKE_URI'].replace('s3a://', 's3://')}/silver/assets"
+    shop.steward.rows(f"CREATE SCHEMA {schema}")
+    shop.steward.rows(f"CALL lake.system.register_table('{schema}', 'assets', '{location}')")
+    asked = f"SELECT DISTINCT tenant FROM {schema}.assets"
+    assert {other.id, shop.tenant.id} <= set(shop.analyst.column(asked))
+    rows = f"tenant = '{shop.tenant.id}'"
+    shop.put("mappings", schema, table=f"lake.{schema}.assets", asset=f"lily://lake/{schema}", rows=rows)
+    until(lambda: shop.analyst.column(asked) == [shop.tenant.id], "only the tenant's rows")
+    assert shop.analyst.column(f"SELECT count(*) FROM {schema}.assets WHERE tenant = '{other.id}'") == [0]
+    assert shop.steward.column(asked) == [shop.tenant.id]
+
+
 def test_a_dashboard_asks_through_sqlalchemy(masked: TrinoShop, engine: Stack) -> None:
     address = f"trino://ann@127.0.0.1:{engine.config.port('trino')}/lake/{masked.schema}"
     with create_engine(address).connect() as connection:

@@ -93,7 +93,9 @@ _STACK = {
     "logs": "Show a component's log",
 }
 extras.mount(app, "lily_local.commands", "lily-local", _STACK)
-extras.mount(app, "lily_local.demo.command", "lily-local", {"demo": "Run the main job on real input"})
+extras.mount(app, "lily_local.trino.command", "lily-local", {"trino": "The embedded stack's Trino"})
+_DEMOS = {"demo": "Run the main job on real input", "demo-enforce": "A tag, and the next query that obeys it"}
+extras.mount(app, "lily_local.demo.command", "lily-local", _DEMOS)
 
 if __name__ == "__main__":
     app()

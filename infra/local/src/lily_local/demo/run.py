@@ -24,7 +24,7 @@ from lily_local.demo.checks import require
 from lily_local.demo.sampling import MemorySampler
 from lily_local.demo.shop import Shop
 from lily_local.demo.spark_process import SparkJob
-from lily_local.demo.stack import Phases, Stack, running
+from lily_local.demo.stack import SPARK_JOB_SETS, Phases, Stack, running
 
 MEMORY_LIMIT = 5 * 10**9
 #: Set by `make demo`: when it began, in seconds since the epoch, so that what it installed before counts too.
@@ -57,7 +57,7 @@ def run(console: Console, *, keep: bool) -> Figures:
     if began := os.environ.get(BEGAN):
         phases.seconds["setup"] = max(0.0, time.time() - float(began))
     with ExitStack() as exits:
-        stack = exits.enter_context(running(console, phases, keep=keep))
+        stack = exits.enter_context(running(console, phases, keep=keep, sets=SPARK_JOB_SETS))
         sampler = exits.enter_context(MemorySampler(stack.config))
         with phases.timed("start"):
             scene = _begin(console, stack, exits)

@@ -11,11 +11,12 @@ from rich.console import Console
 
 from lily_local import config as configuration
 from lily_local import control, environment, jars
-from lily_local.components.registry import DEFAULT
+from lily_local.components.registry import DEFAULT, select
 from lily_local.config import StackConfig
 from lily_local.secrets import Secrets
 
-_SETS = ("kafka", "spark", "openlineage", "postgres-jdbc")
+#: What the main demo's own Spark job needs beside the components.
+SPARK_JOB_SETS = ("openlineage", "postgres-jdbc")
 _START_SECONDS = 300
 
 
@@ -61,13 +62,19 @@ class Stack:
 
 
 @contextmanager
-def running(console: Console, phases: Phases, *, keep: bool) -> Iterator[Stack]:
-    """The stack; whoever started it here stops it in the end, unless `keep`. Raises UserError."""
+def running(
+    console: Console, phases: Phases, *, keep: bool, extra: Sequence[str] = (), sets: Sequence[str] = ()
+) -> Iterator[Stack]:
+    """The stack with the components `extra`; whoever started it here stops it in the end, unless `keep`.
+
+    `sets` are jars that are needed beside those of the components. Raises UserError.
+    """
     config = configuration.load()
+    names = [*DEFAULT, *extra]
     with phases.timed("download"):
-        jars.ensure_all(_SETS)
+        jars.ensure_all(dict.fromkeys([*(s for one in select(names) for s in one.jar_sets), *sets]))
     with phases.timed("start"):
-        started = control.start(config, None, tied=not keep)
+        started = control.start(config, names, tied=not keep)
     stack = Stack(started.config, started.secrets, started.supervisor is not None, console)
     try:
         yield stack

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from lily_local.components.model import Context
 from lily_local.environment import HOST
 from lily_local.files import write_atomic
+from lily_local.trino import key
 
 CATALOG = "lake"
 #: Who makes the tables and views known; not an analyst.
@@ -29,13 +30,13 @@ def folder(context: Context) -> Path:
 
 
 def write(context: Context, home: Path) -> Path:
-    """Write every file; returns the main one."""
+    """Write every file; returns the main one. The API must be ready: it makes the key that Trino asks with."""
     made = folder(context)
     data = context.config.data("trino")
     (data / "catalog").mkdir(parents=True, exist_ok=True)
     files: dict[str, Properties] = {
         "config.properties": _server(context, home, made),
-        "access-control.properties": _access(context),
+        "access-control.properties": _access(context, key.made(context)),
         f"catalog/{CATALOG}.properties": _lake(context, data),
         "catalog/scratch.properties": {"connector.name": "memory"},
     }
@@ -68,11 +69,10 @@ def _server(context: Context, home: Path, made: Path) -> Properties:
     }
 
 
-def _access(context: Context) -> Properties:
+def _access(context: Context, secret: str) -> Properties:
     """The key stands in the addresses: the plugin can be given no header."""
-    key = quote(context.secrets.api_key, safe="")
     base = f"http://{HOST}:{context.config.port('api')}/v1/opa/trino"
-    asked = {name: f"{base}/{endpoint}?key={key}" for name, endpoint in _QUESTIONS.items()}
+    asked = {name: f"{base}/{endpoint}?key={quote(secret, safe='')}" for name, endpoint in _QUESTIONS.items()}
     return {"access-control.name": "opa", **asked}
 
 

@@ -32,7 +32,7 @@ def create(
     *,
     name: Annotated[str, typer.Option(help="Name for people.")],
     sink: Annotated[
-        str, typer.Option("--sink", "--kind", help="webhook or slack; your Kafka topic is always fed.")
+        str, typer.Option("--sink", "--kind", help="webhook, slack or jira; your Kafka topic is always fed.")
     ] = "webhook",
     url: Annotated[str | None, typer.Option(help="Where to deliver, for webhook and slack.")] = None,
     types: Annotated[
