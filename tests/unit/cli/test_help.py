@@ -17,7 +17,11 @@ def commands() -> list[tuple[str, ...]]:
     for name, command in root.commands.items():
         nested = getattr(command, "commands", None)
         found += [(name, inner) for inner in nested] if nested else [(name,)]
-    return [path for path in found if path[0] not in ("up", "down", "status", "logs", "demo", "demo-enforce", "trino")]
+    return [
+        path
+        for path in found
+        if path[0] not in ("up", "down", "status", "logs", "demo", "demo-enforce", "trino")
+    ]
 
 
 @pytest.mark.parametrize("path", commands(), ids=" ".join)
