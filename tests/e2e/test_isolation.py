@@ -35,12 +35,20 @@ async def test_a_strangers_assets_do_not_exist(
     await check_isolated(client, operation, makers, owner=_as(tenant), stranger=_as(other))
 
 
-@pytest.mark.parametrize("operation", lists(DOCUMENT), ids=str)
 async def test_no_list_shows_a_strangers_things(
-    client: httpx.AsyncClient, tenant: Tenant, other: Tenant, operation: Operation
+    client: httpx.AsyncClient, tenant: Tenant, other: Tenant
 ) -> None:
     makers = Makers(client, tenant.id, _as(tenant))
     made = [await makers.make(name) for name in ("tenant", "qualified_name", "key_id", "subscription_id")]
+    operations = lists(DOCUMENT)
+    assert len(operations) > 10
+    for operation in operations:
+        await _shows_nothing(client, other, operation, made)
+
+
+async def _shows_nothing(
+    client: httpx.AsyncClient, other: Tenant, operation: Operation, made: list[str]
+) -> None:
     answer = await client.get(operation.path, headers=_as(other))
-    assert answer.status_code in (200, 403), answer.text
-    assert not [one for one in made if one in answer.text]
+    assert answer.status_code in (200, 403), f"{operation}: {answer.text}"
+    assert not [one for one in made if one in answer.text], operation

@@ -12,7 +12,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support.databases import with_connect
 from tests.support.poll import until
 from tests.support.stack import Stack
 from tests.support.trino import with_trino
@@ -29,9 +28,9 @@ def commands() -> str:
 
 
 @pytest.fixture
-def engine(stack: Stack) -> Iterator[Stack]:
-    yield with_trino(with_connect(stack))
-    with psycopg.connect(stack.environment["POSTGRES_URI"], autocommit=True) as admin:
+def engine(worker: Stack) -> Iterator[Stack]:
+    yield with_trino(worker)
+    with psycopg.connect(worker.environment["POSTGRES_URI"], autocommit=True) as admin:
 
         def dropped() -> bool:
             try:
