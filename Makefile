@@ -40,7 +40,7 @@ status: setup ## Show the embedded stack's components
 
 test: setup lint types imports ## The whole proof: lint, types, import rules, every test on real servers
 	@$(RUN) python -m lily_local jars all
-	@$(PYTEST) tests/unit tests/contract tests/integration tests/e2e
+	@$(RUN) python -m tests.lanes
 
 lint: setup ## Check style and dependencies
 	@$(RUN) ruff check .
