@@ -6,11 +6,14 @@ are printed as they come, with its name before them. The exit code is that of th
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterable
 from types import FrameType
 
 _COMPUTING = ("tests/integration/gold", "tests/integration/spark")
@@ -41,10 +44,18 @@ def main(options: list[str]) -> int:
     for reader in readers:
         reader.join()
     codes = [process.wait() for process in processes.values()]
-    for name, line in last.items():
-        print(f"{name}: {line}")
     print(f"both lanes: {time.monotonic() - began:.0f} s")
+    print(closing(last.values()))
     return next((code for code in codes if code), 0)
+
+
+def closing(lines: Iterable[str]) -> str:
+    """One line for all of pytest's closing lines; an error of a fixture counts as a failure."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        for count, what in re.findall(r"(\d+) (passed|failed|error|skipped)", line):
+            counts["failed" if what == "error" else what] += int(count)
+    return f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
 
 
 def _started(arguments: list[str]) -> subprocess.Popen[str]:
