@@ -3,66 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 import yaml
 
 from lily_cli.app import connect, examples, group
-from lily_cli.client import path_segment
-from lily_cli.declarations import declare
+from lily_cli.declarations import Declared, mount
 from lily_cli.errors import UsageError
-from lily_cli.output import Column, JsonFlag, out, print_fields, print_json, print_rows, say, table
+from lily_cli.output import Column, JsonFlag, out, print_json, say, table
 
-app = group("Propagation: apply, list, show, delete, preview.")
-_RULES: Final = "/v1/propagation/rules"
 _SHOWN = 50
-NameArgument = Annotated[str, typer.Argument(help="The rule's name.")]
 Row = dict[str, Any]
 
 
-@app.command(epilog=examples("lily propagation apply personal-data.yaml"))
-def apply(
-    ctx: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="Rules, YAML or JSON; the file's name names the rule.")],
-    as_json: JsonFlag = False,
-) -> None:
-    """Declare rules, or change them. What follows is told at once; what a rule caused no longer is taken back."""
-    with connect(ctx) as client:
-        made = declare(client, _RULES, files)
-    if as_json:
-        print_json(made)
+def _what(rule: Row) -> str:
+    return ", ".join(rule["classifications"] or []) or f"the property {rule['property']}"
 
 
-@app.command("list", epilog=examples("lily propagation list"))
-def list_rules(ctx: typer.Context, as_json: JsonFlag = False) -> None:
-    """List the rules."""
-    columns: list[Column] = [
-        ("RULE", "name"),
-        ("WHAT", lambda row: _what(row["rule"])),
-        ("ALONG", lambda row: ", ".join(row["rule"]["along"])),
-        ("DEPTH", lambda row: row["rule"]["max_depth"]),
-        ("STOPS AT", lambda row: ", ".join(row["rule"]["stop_at"])),
-        ("ENABLED", lambda row: row["rule"]["enabled"]),
-        ("VERSION", "version"),
-    ]
-    with connect(ctx) as client:
-        print_rows(client.pages(_RULES), columns, as_json=as_json, empty="no rules")
-
-
-@app.command(epilog=examples("lily propagation show personal-data"))
-def show(ctx: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
-    """Show a rule."""
-    with connect(ctx) as client:
-        print_fields(client.get(f"{_RULES}/{path_segment(name)}"), as_json=as_json)
-
-
-@app.command(epilog=examples("lily propagation delete personal-data"))
-def delete(ctx: typer.Context, name: NameArgument) -> None:
-    """Delete a rule. Everything that it caused is taken back."""
-    with connect(ctx) as client:
-        client.delete(f"{_RULES}/{path_segment(name)}")
-    say(f"{name} is deleted")
+app = group("Propagation: apply, list, show, delete, preview.")
+mount(
+    app,
+    Declared(
+        group="propagation",
+        path="/v1/propagation/rules",
+        noun="rule",
+        example="personal-data",
+        columns=[
+            ("RULE", "name"),
+            ("WHAT", lambda row: _what(row["rule"])),
+            ("ALONG", lambda row: ", ".join(row["rule"]["along"])),
+            ("DEPTH", lambda row: row["rule"]["max_depth"]),
+            ("STOPS AT", lambda row: ", ".join(row["rule"]["stop_at"])),
+            ("ENABLED", lambda row: row["rule"]["enabled"]),
+            ("VERSION", "version"),
+        ],
+        applied="What follows is told at once; what a rule caused no longer is taken back.",
+        deleted="Everything that it caused is taken back.",
+    ),
+)
 
 
 @app.command(
@@ -133,7 +112,3 @@ def _rule(file: Path) -> Row:
     if not isinstance(rule, dict):
         raise UsageError(f"{file} is no rule: an object is wanted")
     return {"name": file.stem, **rule}
-
-
-def _what(rule: Row) -> str:
-    return ", ".join(rule["classifications"] or []) or f"the property {rule['property']}"
