@@ -1,7 +1,8 @@
-"""The whole suite in two lanes at a time: what mostly computes beside what mostly waits for real servers.
+"""The whole suite: first what computes beside what waits for servers, in two lanes, then the whole stack by itself.
 
 `python -m tests.lanes [pytest's options]`. Each lane is a pytest of its own with its own servers on its own ports; its lines
-are printed as they come, with its name before them. The exit code is that of the first lane that failed.
+are printed as they come, with its name before them. What kills and restarts Spark jobs has the machine to itself: two of
+those at a time take longer than their deadlines. The exit code is that of the first lane that failed.
 """
 
 from __future__ import annotations
@@ -13,20 +14,36 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import FrameType
 
-_COMPUTING = ("tests/integration/gold", "tests/integration/spark")
-LANES = {
-    "computing": ["tests/unit", "tests/contract", *_COMPUTING],
-    "waiting": ["tests/integration", *(f"--ignore={folder}" for folder in _COMPUTING), "tests/e2e"],
-}
+_COMPUTING = "tests/integration/gold"
+_ALONE = ("tests/integration/spark", "tests/integration/connect")
+#: One after the other; the lanes of each at the same time.
+STAGES = (
+    {
+        "computing": ["tests/unit", "tests/contract", _COMPUTING],
+        "waiting": ["tests/integration", *(f"--ignore={folder}" for folder in (_COMPUTING, *_ALONE))],
+    },
+    {"alone": [*_ALONE, "tests/e2e"]},
+)
 _PRINTING = threading.Lock()
 
 
 def main(options: list[str]) -> int:
     began = time.monotonic()
-    processes = {name: _started([*paths, *options]) for name, paths in LANES.items()}
+    codes: list[int] = []
+    last: dict[str, str] = {}
+    for lanes in STAGES:
+        codes += _run({name: [*paths, *options] for name, paths in lanes.items()}, last)
+    print(f"{time.monotonic() - began:.0f} s")
+    print(closing(last.values()))
+    return next((code for code in codes if code), 0)
+
+
+def _run(lanes: Mapping[str, list[str]], last: dict[str, str]) -> list[int]:
+    """The lanes' exit codes; `last` gets the last line of each."""
+    processes = {name: _started(arguments) for name, arguments in lanes.items()}
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for process in processes.values():
@@ -35,7 +52,6 @@ def main(options: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    last: dict[str, str] = {}
     readers = [
         threading.Thread(target=_follow, args=(name, process, last)) for name, process in processes.items()
     ]
@@ -43,10 +59,7 @@ def main(options: list[str]) -> int:
         reader.start()
     for reader in readers:
         reader.join()
-    codes = [process.wait() for process in processes.values()]
-    print(f"both lanes: {time.monotonic() - began:.0f} s")
-    print(closing(last.values()))
-    return next((code for code in codes if code), 0)
+    return [process.wait() for process in processes.values()]
 
 
 def closing(lines: Iterable[str]) -> str:
