@@ -28,6 +28,8 @@ STAGES = (
     {"alone": [*_ALONE, "tests/e2e"]},
 )
 _PRINTING = threading.Lock()
+#: What libraries print as the process ends comes after it.
+_CLOSING = re.compile(r"=+ .* in [0-9.]+s\b.*=+$")
 
 
 def main(options: list[str]) -> int:
@@ -42,7 +44,7 @@ def main(options: list[str]) -> int:
 
 
 def _run(lanes: Mapping[str, list[str]], last: dict[str, str]) -> list[int]:
-    """The lanes' exit codes; `last` gets the last line of each."""
+    """The lanes' exit codes; `last` gets pytest's closing line of each."""
     processes = {name: _started(arguments) for name, arguments in lanes.items()}
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -82,7 +84,8 @@ def _started(arguments: list[str]) -> subprocess.Popen[str]:
 def _follow(name: str, process: subprocess.Popen[str], last: dict[str, str]) -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        if text := line.rstrip():
+        text = line.rstrip()
+        if _CLOSING.match(text):
             last[name] = text
         with _PRINTING:
             print(f"{name:9} │ {text}", flush=True)
