@@ -1,13 +1,14 @@
 """What Trino's questions cost the API: answers at 500 a second, beside the cheapest answer that it gives at that rate.
 
 Open loop: a question is due at its time whatever the server does, and its latency counts from then. The questions are
-those of one query (may it be selected, which columns are masked, which rows are shown), in turn. The peer is `/livez`:
+those of one query (may it be selected, which columns are masked, which rows are shown), in turn. The peer is `/healthz`:
 HTTP and the machine, without a key or a decision. A wrong answer is a lost one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -34,7 +35,7 @@ Question = tuple[bytes, bytes]
 
 def measured(stack: Stack) -> Row:
     questions = _questions(stack)
-    livez = [(_get(stack.url, "/livez"), b"")]
+    livez = [(_get(stack.url, "/healthz"), b"")]
     with Steal() as steal:
         times, wrong = uvloop.run(_asked(stack.url, questions, RATE, SECONDS))
         floor, unanswered = uvloop.run(_asked(stack.url, livez, RATE, SECONDS))
@@ -100,7 +101,6 @@ async def _asked(url: str, questions: Sequence[Question], rate: int, seconds: in
     pool = Pool(url, 64)
     times: list[float] = []
     wrong = 0
-    loop = asyncio.get_running_loop()
 
     async def ask(due: float, question: Question, *, counts: bool) -> None:
         nonlocal wrong
@@ -111,14 +111,14 @@ async def _asked(url: str, questions: Sequence[Question], rate: int, seconds: in
         except (OSError, TimeoutError):
             good = False
         if counts:
-            times.append(1000 * (loop.time() - due))
+            times.append(1000 * (time.perf_counter() - due))
             wrong += not good
 
-    start = loop.time() + 0.1
+    start = time.perf_counter() + 0.1
     async with asyncio.TaskGroup() as tasks:
         for number in range(rate * (_WARM_SECONDS + seconds)):
             due = start + number / rate
-            if (pause := due - loop.time()) > 0:
+            if (pause := due - time.perf_counter()) > 0:
                 await asyncio.sleep(pause)
             counts = number >= rate * _WARM_SECONDS
             tasks.create_task(ask(due, questions[number % len(questions)], counts=counts))
