@@ -86,6 +86,43 @@ def test_a_tag_masks_and_its_removal_shows(engine: Engine) -> None:
     until(lambda: engine.mask("people", "email") is None)
 
 
+def test_the_ordinary_way_answers_as_the_fast_one(engine: Engine) -> None:
+    """The same questions, once as they are recognised ahead of the framework, once as they are not."""
+    engine.tag("both/email")
+    engine.tag("both", "Regional")
+    until(lambda: engine.mask("both", "email"))
+    columns = [engine.column("both", name) for name in ("name", "email", "$path")]
+    tables = [{"table": {**engine.table("both"), "columns": ["email"]}}]
+    wrong = [{"column": {"tableName": "both"}}]
+    asked: list[tuple[str, dict[str, Any], int]] = [
+        ("allow", {"operation": "SelectFromColumns", "resource": tables[0]}, 200),
+        ("batch", {"operation": "FilterTables", "filterResources": tables}, 200),
+        ("row-filters", {"operation": "GetRowFilters", "resource": tables[0]}, 200),
+        ("column-mask", {"operation": "GetColumnMask", "resource": columns[1]}, 200),
+        ("column-masks", {"operation": "GetColumnMask", "filterResources": columns}, 200),
+        ("column-masks", {"operation": "GetColumnMask", "filterResources": wrong}, 422),
+    ]
+    counted = set()
+    for endpoint, action, status in asked:
+        body = {"input": {"context": {"identity": {"user": "ann"}}, "action": action}}
+        answers = [
+            engine.tenant.client.post(
+                f"/v1/opa/trino/{endpoint}",
+                params={"key": engine.tenant.key},
+                json=body,
+                headers=spoiler,
+            )
+            for spoiler in ({"Authorization": ""}, {"Authorization": "", "X-Request-Id": "mine-1"})
+        ]
+        assert [answer.status_code for answer in answers] == [status, status], answers[0].text
+        fast, ordinary = (answer.json() for answer in answers)
+        if status == 200:
+            assert fast == ordinary
+            counted.add(answers[0].headers["x-request-id"][:16])
+        assert answers[0].headers["content-type"] == answers[1].headers["content-type"]
+    assert len(counted) == 1, "the fast way numbers its answers; the ordinary one gives each an id of its own"
+
+
 def test_a_table_is_denied_filtered_and_not_written_to(engine: Engine) -> None:
     engine.tag("cards", "Secret")
     engine.tag("orders", "Regional")

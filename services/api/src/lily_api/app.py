@@ -22,6 +22,7 @@ from lily_api.deliveries.endpoints import router as deliveries
 from lily_api.enforcement import feed as enforcement
 from lily_api.enforcement.databases import rounds as enforced_databases
 from lily_api.enforcement.endpoints import router as opa
+from lily_api.enforcement.fastpath import AnswersFirst
 from lily_api.enforcement.mappings import router as mappings
 from lily_api.enrichment.endpoints import router as enrichment
 from lily_api.erasures import progress as erasure_progress
@@ -95,6 +96,10 @@ BACKGROUND: list[Callable[[Services], AbstractAsyncContextManager[None]]] = [
 ]
 
 
+class _Application(EventsFirst, AnswersFirst):
+    """What is asked most is answered ahead of the framework."""
+
+
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The whole API. Nothing is connected before the lifespan starts, so that the OpenAPI needs no server."""
     chosen = settings or read_settings()
@@ -109,7 +114,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             _settle_memory()
             yield
 
-    app = EventsFirst(title="Lily", version=__version__, lifespan=lifespan, redirect_slashes=False)
+    app = _Application(title="Lily", version=__version__, lifespan=lifespan, redirect_slashes=False)
     for router in ROUTERS:
         app.include_router(router)
     problems.install(app, ROUTERS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -121,13 +120,13 @@ async def _answer(
     services: Services,
     principal: Principal,
     request: Request,
-    answer: Callable[[Enforcer, dict[str, Any]], Any],
+    answer: service.Answer,
 ) -> Any:
     given = service.question(await read_body(request))
     enforcer = await service.enforcer(services, principal.tenant)
     try:
         return {"result": answer(enforcer, given)}
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as wrong:
+    except service.MALFORMED as wrong:
         raise service.malformed(wrong) from None
 
 

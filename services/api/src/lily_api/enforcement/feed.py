@@ -27,7 +27,8 @@ from lily_common.events import PRIORITY_TOPIC
 from lily_common.logs import get_logger
 
 log = get_logger(__name__)
-BEAT_SECONDS = 1.0
+#: Between two heartbeats, at most: each has the lake job plan a batch as well. Never more than a third of what is stale.
+BEAT_SECONDS = 3.0
 #: Heartbeats go on for so long after a question.
 _LINGER_SECONDS = 10.0
 #: An answer waits so long for a view that is out of date, before it is given blindly.
@@ -43,6 +44,7 @@ class Enforcement:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._limit = services.settings.enforce_stale_seconds
+        self._beat_seconds = min(BEAT_SECONDS, self._limit / 3)
         self._asked = float("-inf")
         self._wake = asyncio.Event()
         self.declared = DeclaredView()
@@ -129,7 +131,7 @@ class Enforcement:
                 continue
             with suppress(UnavailableError):
                 await self._services.producer.send(pulse.beat())
-            await asyncio.wait({reading}, timeout=BEAT_SECONDS)
+            await asyncio.wait({reading}, timeout=self._beat_seconds)
         await reading
 
 

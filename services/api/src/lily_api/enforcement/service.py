@@ -1,8 +1,9 @@
-"""One tenant's enforcer at this moment."""
+"""One tenant's enforcer at this moment, and how each kind of question is put to it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import orjson
 
@@ -10,6 +11,18 @@ from lily_api.enforcement.feed import Enforcement
 from lily_api.enforcement.opa import Enforcer
 from lily_api.services import Services
 from lily_common.errors import FieldError, InvalidInputError
+
+Answer = Callable[[Enforcer, dict[str, Any]], Any]
+#: The last part of the path -> how such a question is answered.
+ANSWERS: Final[dict[str, Answer]] = {
+    "allow": Enforcer.allows,
+    "batch": Enforcer.allowed,
+    "row-filters": Enforcer.filters,
+    "column-mask": Enforcer.mask,
+    "column-masks": Enforcer.masks,
+}
+#: What answering raises when a question lacks something.
+MALFORMED: Final = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 
 
 async def enforcer(services: Services, tenant: str) -> Enforcer:

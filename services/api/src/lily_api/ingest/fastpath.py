@@ -9,7 +9,6 @@ this module can decline, never refuse. A test holds the answers of both ways equ
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import count
 from time import perf_counter
@@ -17,9 +16,9 @@ from typing import Any, Final
 
 import orjson
 from fastapi import FastAPI
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from lily_api import problems
+from lily_api import plain, problems
 from lily_api.auth.principal import Principal
 from lily_api.auth.principal import Scope as Permission
 from lily_api.erasures.stopping import Erased
@@ -35,13 +34,8 @@ from lily_common.metrics import HTTP_REQUESTS, HTTP_SECONDS
 
 PATH: Final = "/v1/events"
 _TYPES: Final = {kind.encode(): kind for kind in (STRUCTURED, BATCHED, JSON)}
-#: Headers that ask for something that only the ordinary way gives.
-_UNUSUAL: Final = frozenset(
-    {b"content-encoding", b"transfer-encoding", b"x-lily-tenant", b"x-request-id", b"expect"}
-)
 #: Requests of this way at once; more go the ordinary way, which knows how to say no.
 _MAX_INSIDE: Final = 512
-_STARTED: Final = "http.response.start"
 _SECONDS = HTTP_SECONDS.labels("POST", PATH)
 _DONE = HTTP_REQUESTS.labels("POST", PATH, 202)
 _FAILED = HTTP_REQUESTS.labels("POST", PATH, 503)
@@ -65,15 +59,15 @@ class EventsFirst(FastAPI):
             await super().__call__(scope, receive, send)
             return
         started = perf_counter()
-        plain = _recognise(scope["headers"], services)
-        if plain is None:
+        found = _recognise(scope["headers"], services)
+        if found is None:
             await super().__call__(scope, receive, send)
             return
         message = await receive()
         if message["type"] != "http.request" or message.get("more_body"):
-            await super().__call__(scope, _replayed(message, receive), send)
+            await super().__call__(scope, plain.replayed(message, receive), send)
             return
-        principal, kind = plain
+        principal, kind = found
         now = datetime.now(UTC)
         request_id = f"{self._process}{next(self._requests):08x}"
         body: bytes = message["body"]
@@ -81,7 +75,7 @@ class EventsFirst(FastAPI):
         acceptor = Acceptor(principal.tenant, now, request_id, principal.subject)
         accepted = _accept(acceptor, kind, body, erased)
         if accepted is None:
-            await super().__call__(scope, _replayed(message, receive), send)
+            await super().__call__(scope, plain.replayed(message, receive), send)
             return
         events, single = accepted
         raw = raw_record(
@@ -104,7 +98,7 @@ class EventsFirst(FastAPI):
         finally:
             self._inside -= 1
         count_accepted("events", events)
-        await _answer(send, request_id, _body(events, single=single))
+        await plain.answer(send, 202, request_id, _body(events, single=single))
         _DONE.inc()
         _SECONDS.observe(perf_counter() - started)
 
@@ -121,7 +115,7 @@ def _recognise(headers: list[tuple[bytes, bytes]], services: Services) -> tuple[
             kind = _TYPES.get(value)
         elif name == b"content-length":
             length = int(value) if value.isdigit() else -1
-        elif name in _UNUSUAL or name[:3] == b"ce-":
+        elif name in plain.UNUSUAL or name[:3] == b"ce-":
             return None
     if kind is None or not 0 < length <= services.settings.max_body_bytes:
         return None
@@ -159,24 +153,3 @@ def _body(events: list[AcceptedEvent], *, single: bool) -> bytes:
         for index, event in enumerate(events)
     ]
     return orjson.dumps({"accepted": len(items), "rejected": 0, "items": items})
-
-
-async def _answer(send: Send, request_id: str, body: bytes) -> None:
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(body)),
-        (b"x-request-id", request_id.encode()),
-    ]
-    await send({"type": _STARTED, "status": 202, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _replayed(first: Message, receive: Receive) -> Receive:
-    """`receive` with the message that was taken already in front."""
-    pending: list[Message] = [first]
-    take: Callable[[], Message] = pending.pop
-
-    async def again() -> Message:
-        return take() if pending else await receive()
-
-    return again
