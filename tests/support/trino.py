@@ -8,19 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from trino.dbapi import connect
 from trino.exceptions import TrinoUserError
 
 from lily_local import control
 from lily_local.components.registry import select
-from lily_local.trino.tables import as_steward, publish
+from lily_local.trino.asking import as_user, ask
+from lily_local.trino.configure import STEWARD
+from lily_local.trino.tables import publish
 from lily_spark.config import SparkSettings
 from tests.support.databases import Sources, new_database
 from tests.support.poll import until
 from tests.support.stack import Stack
 from tests.support.tenant import Tenant, event
-
-HOST = "127.0.0.1"
 
 
 def with_trino(stack: Stack) -> Stack:
@@ -39,13 +38,7 @@ class User:
         self._port = stack.config.port("trino")
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        connection = connect(host=HOST, port=self._port, user=self.name, catalog="lake")
-        try:
-            cursor = connection.cursor()
-            cursor.execute(statement)
-            return [tuple(row) for row in cursor.fetchall()]
-        finally:
-            connection.close()
+        return ask(self._port, self.name, statement)
 
     def column(self, statement: str) -> list[Any]:
         """The first column, sorted."""
@@ -104,7 +97,7 @@ def trino_shop(engine: Stack) -> Iterator[TrinoShop]:
         sources.postgres(database, "public.customers", "public.contacts", source=source)
         root = f"postgres://127.0.0.1:{database.port}/{database.name}/public"
         made = TrinoShop(tenant, f"{source}_public", root, User(engine, "ann"), User(engine, "lily"))
-        with as_steward(engine.config.port("trino")) as cursor:
+        with as_user(engine.config.port("trino"), STEWARD) as cursor:
             for table in ("customers", "contacts"):
                 path = f"cdc/{tenant.id}/{source}/public.{table}"
 

@@ -7,7 +7,6 @@ tag is taken away. The time is that from the tag's POST to the submission of the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -157,5 +156,4 @@ def _why(scene: _Scene) -> None:
 
 
 def _wait(scene: _Scene, table: str, column: str, rows: list[Any]) -> None:
-    ready: Callable[[], bool] = lambda: scene.column(table, column) == rows  # noqa: E731
-    until(f"{table}.{column} to be {rows}", ready, _SECONDS)
+    until(f"{table}.{column} to be {rows}", lambda: scene.column(table, column) == rows, _SECONDS)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
-from trino.dbapi import Cursor, connect
+from trino.dbapi import Cursor
 
-from lily_local.environment import HOST
-from lily_local.trino.configure import CATALOG, STEWARD
+from lily_local.trino.configure import CATALOG
 from lily_spark.cdc.registry import stored
 from lily_spark.cdc.views import latest_sql
 from lily_spark.config import SparkSettings
@@ -22,18 +19,6 @@ class Published:
     schema: str
     table: str
     path: str
-
-
-@contextmanager
-def as_steward(port: int) -> Iterator[Cursor]:
-    """A cursor of the user who makes tables known."""
-    connection = connect(  # type: ignore[no-untyped-call]
-        host=HOST, port=port, user=STEWARD, catalog=CATALOG, source="lily"
-    )
-    try:
-        yield connection.cursor()
-    finally:
-        connection.close()
 
 
 def captured(path: str) -> Published:

@@ -10,12 +10,11 @@ from pydantic import Field
 
 from lily_api import paging
 from lily_api.auth.permissions import PoliciesRead, PoliciesWrite
-from lily_api.bodies import read_body
-from lily_api.declarations import service
+from lily_api.declarations import declaring, service
 from lily_api.declarations.kinds import MAPPING
 from lily_api.declarations.models import Declaration
 from lily_api.declarations.paging import page
-from lily_api.declarations.parsing import checked, declared_body, read_declaration
+from lily_api.declarations.parsing import declared_body
 from lily_api.schemas import Output, Page
 from lily_api.services import ServicesDep
 from lily_common.policies import mapping as model
@@ -53,11 +52,8 @@ async def put_mapping(
     principal: PoliciesWrite, lily: ServicesDep, mapping: MappingName, request: Request, response: Response
 ) -> MappingView:
     """From then on the engine's tables are those assets, and obey what is said of them."""
-    given = read_declaration(mapping, request.headers.get("content-type", ""), await read_body(request))
-    body = checked(model.read, given).model_dump(mode="json")
-    row, created = await service.declare(lily, principal, MAPPING, mapping, body)
-    response.status_code = 201 if created else 200
-    return _view(row)
+    declared = await declaring.given(request, mapping, model.read)
+    return _view(await declaring.keep(lily, principal, MAPPING, mapping, declared, response))
 
 
 @router.get("", summary="List mappings")

@@ -10,12 +10,11 @@ from pydantic import Field
 
 from lily_api import paging
 from lily_api.auth.permissions import PropagationRead, PropagationWrite
-from lily_api.bodies import read_body
-from lily_api.declarations import service
+from lily_api.declarations import declaring, service
 from lily_api.declarations.kinds import ENRICHMENT_RULE
 from lily_api.declarations.models import Declaration
 from lily_api.declarations.paging import page
-from lily_api.declarations.parsing import checked, declared_body, read_declaration
+from lily_api.declarations.parsing import declared_body
 from lily_api.schemas import Output, Page
 from lily_api.services import ServicesDep
 from lily_common.enrichment.rules import NAME_PATTERN, EnrichmentRule, read
@@ -56,11 +55,8 @@ async def put_enrichment_rule(
     principal: PropagationWrite, lily: ServicesDep, rule: RuleName, request: Request, response: Response
 ) -> EnrichmentRuleView:
     """Carried out by the lake job within seconds; what the rule gave before and gives no longer is taken back."""
-    given = read_declaration(rule, request.headers.get("content-type", ""), await read_body(request))
-    body = checked(read, given).model_dump(mode="json")
-    row, created = await service.declare(lily, principal, ENRICHMENT_RULE, rule, body)
-    response.status_code = 201 if created else 200
-    return _view(row)
+    declared = await declaring.given(request, rule, read)
+    return _view(await declaring.keep(lily, principal, ENRICHMENT_RULE, rule, declared, response))
 
 
 @router.get("", summary="List enrichment rules")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 
 from lily_api import paging
 from lily_api.auth.permissions import PoliciesEnforce, PoliciesRead, PoliciesWrite
-from lily_api.bodies import read_body
-from lily_api.declarations import service
+from lily_api.declarations import declaring, service
 from lily_api.declarations.kinds import POLICY
 from lily_api.declarations.models import Declaration
 from lily_api.declarations.paging import page
-from lily_api.declarations.parsing import checked, declared_body, read_declaration
+from lily_api.declarations.parsing import declared_body
 from lily_api.policies import deciding
 from lily_api.policies.bundle import Bundles
 from lily_api.policies.schemas import (
@@ -79,14 +78,8 @@ async def put_policy(
     principal: PoliciesWrite, lily: ServicesDep, policy: PolicyName, request: Request, response: Response
 ) -> PolicyView:
     """Every change is a version of its own, and is kept in the audit log."""
-    given = read_declaration(policy, request.headers.get("content-type", ""), await read_body(request))
-    if policy in _TAKEN:
-        message = f"{policy} is taken: choose another name"
-        raise InvalidInputError(message, [FieldError("path.policy", message)])
-    body = checked(model.read, given).model_dump(mode="json")
-    row, created = await service.declare(lily, principal, POLICY, policy, body)
-    response.status_code = 201 if created else 200
-    return _view(row)
+    declared = await declaring.given(request, policy, _read)
+    return _view(await declaring.keep(lily, principal, POLICY, policy, declared, response))
 
 
 @router.get("", summary="List policies")
@@ -105,6 +98,13 @@ async def get_policy(principal: PoliciesRead, lily: ServicesDep, policy: PolicyN
 @router.delete("/{policy}", status_code=204, summary="Delete a policy")
 async def delete_policy(principal: PoliciesWrite, lily: ServicesDep, policy: PolicyName) -> None:
     await service.delete(lily, principal, POLICY, policy)
+
+
+def _read(given: dict[str, Any]) -> model.Policy:
+    if given["name"] in _TAKEN:
+        message = f"{given['name']} is taken: choose another name"
+        raise InvalidInputError(message, [FieldError("path.policy", message)])
+    return model.read(given)
 
 
 def _view(row: Declaration) -> PolicyView:

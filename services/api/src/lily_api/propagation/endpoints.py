@@ -6,12 +6,11 @@ from fastapi import APIRouter, Request, Response
 
 from lily_api import paging
 from lily_api.auth.permissions import PropagationRead, PropagationWrite
-from lily_api.bodies import read_body
-from lily_api.declarations import service
+from lily_api.declarations import declaring, service
 from lily_api.declarations.kinds import PROPAGATION_RULE
 from lily_api.declarations.models import Declaration
 from lily_api.declarations.paging import page
-from lily_api.declarations.parsing import checked, declared_body, read_declaration
+from lily_api.declarations.parsing import declared_body
 from lily_api.propagation import previewing
 from lily_api.propagation.schemas import EXAMPLE, EXAMPLE_YAML, Preview, PreviewRequest, RuleName, RuleView
 from lily_api.schemas import Page
@@ -34,14 +33,10 @@ async def put_rule(
 ) -> RuleView:
     """The lake job carries out what follows at once: what the rule causes now is told, what it caused no longer is
     taken back."""
-    given = read_declaration(rule, request.headers.get("content-type", ""), await read_body(request))
-    declared = checked(rules.read, given)
+    declared = await declaring.given(request, rule, rules.read)
     if declared.property is not None:
         await _only_carrier(lily, principal.tenant, declared)
-    body = declared.model_dump(mode="json")
-    row, created = await service.declare(lily, principal, PROPAGATION_RULE, rule, body)
-    response.status_code = 201 if created else 200
-    return _view(row)
+    return _view(await declaring.keep(lily, principal, PROPAGATION_RULE, rule, declared, response))
 
 
 @router.get("/rules", summary="List propagation rules")
