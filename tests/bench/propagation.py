@@ -2,7 +2,8 @@
 
 The graph around what is measured is bulk-written into silver before: layers of assets whose fan-out is a power law, most
 with one or two downstreams, some with hundreds. `depth-N` is a chain of N edges, `descendants-10000` a root with a tree
-of ten thousand below it, `size-…` a chain of five in graphs of 10 thousand, 100 thousand and a million assets.
+of ten thousand below it, `size-…` a chain of five in graphs of 10 thousand, 100 thousand and a million assets: the peer
+of the larger ones is the smallest, and a ratio of 1 says that the graph's size costs nothing.
 `detach-…` takes the same tags back. What counts is the arrival on the tenant's own topic, behind egress.
 """
 
@@ -239,10 +240,22 @@ def measured(
         if "descendants" in wanted:
             yield from rows(held, wide, "descendants-10000", 5, beside)
     if "size" in wanted:
+        smallest: dict[str, Row] = {}
         for name, assets in (("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000)):
             shape = chain("size", 5)
             held, beside = estate(int(assets * scale), [shape])
-            yield from rows(held, shape, f"size-{name}", 10, beside)
+            for row in rows(held, shape, f"size-{name}", 10, beside):
+                yield _beside_smallest(row, smallest)
+
+
+def _beside_smallest(row: Row, smallest: dict[str, Row]) -> Row:
+    """The row with the same case's smallest graph as its peer; the first of each becomes it."""
+    kind = row.case.rpartition("-")[0]
+    peer = smallest.setdefault(kind, row)
+    if peer is not row:
+        row.peer = {name: peer.ours[name] for name in ("p50", "p99", "assets")}
+        row.ratio = round(peer.ours["p50"] / row.ours["p50"], 2)
+    return row
 
 
 def main() -> int:

@@ -128,6 +128,29 @@ async def test_a_revocation_elsewhere_is_felt_within_two_seconds(
     assert (await api.client.get("/v1/keys", headers=bearer(key["key"]))).status_code == 401
 
 
+async def test_a_key_in_steady_use_is_looked_up_again_before_its_answer_is_old(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = await api.tenant()
+    key = await api.key(tenant, "keys:read")
+    known = api.app.state.lily.authenticator
+    assert (await api.client.get("/v1/keys", headers=bearer(key["key"]))).status_code == 200
+    began = authenticator.time.monotonic()
+    monkeypatch.setattr(authenticator.time, "monotonic", lambda: began + 0.9 * authenticator.TTL_SECONDS)
+    assert known.remembered(key["key"]) is not None
+    # Past the first answer's time, it is remembered still: the look-up that nobody waited for.
+    await asyncio.gather(*known._pending.values())
+    monkeypatch.setattr(authenticator.time, "monotonic", lambda: began + 1.2 * authenticator.TTL_SECONDS)
+    assert known.remembered(key["key"]) is not None
+    async with api.app.state.lily.db.begin() as session:
+        connection = await session.connection()
+        await connection.exec_driver_sql("UPDATE api_keys SET revoked_at = now() WHERE id = %s", (key["id"],))
+    monkeypatch.setattr(authenticator.time, "monotonic", lambda: began + 1.7 * authenticator.TTL_SECONDS)
+    known.remembered(key["key"])
+    await asyncio.gather(*known._pending.values())
+    assert known.remembered(key["key"]) is None
+
+
 async def test_nobody_grants_what_they_do_not_have(api: Api) -> None:
     tenant = await api.tenant()
     small = bearer((await api.key(tenant, "keys:write", "keys:read", "assets:read"))["key"])

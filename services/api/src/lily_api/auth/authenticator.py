@@ -1,7 +1,8 @@
 """From a request's headers to its principal, in microseconds when the credential was seen a moment ago.
 
 An answer from the database is kept for `TTL_SECONDS`: so long may a revocation made by another process take to be
-felt here; one made by this process is felt at once. Requests that wait for the same answer share one look-up.
+felt here; one made by this process is felt at once. Requests that wait for the same answer share one look-up, and a
+credential in steady use is looked up again before its answer is too old, so that none of its requests has to wait.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from lily_common.logs import get_logger
 log = get_logger(__name__)
 
 TTL_SECONDS = 1.5
+#: What is asked for with less than this left is looked up again meanwhile.
+_RENEW_SECONDS = TTL_SECONDS / 2
 _CACHE_SIZE = 20_000
 _FLUSH_SECONDS = 10.0
 _MAX_CREDENTIAL = 8192
@@ -67,7 +70,8 @@ class Authenticator:
             return await self._operator(headers.get(TENANT_HEADER, ""))
         known = self._known.get(digest)
         if known is None or known.fresh_until <= time.monotonic():
-            known = await self._look_up_once(digest, credential)
+            # Shielded: a caller that goes away must not take the answer from the others.
+            known = await asyncio.shield(self._ask(digest, credential))
         if known.principal is None:
             assert known.refusal is not None
             raise _again(known.refusal)
@@ -80,9 +84,14 @@ class Authenticator:
 
     def remembered(self, credential: str) -> Principal | None:
         """The caller when this credential was found good a moment ago; None says nothing about it."""
-        known = self._known.get(hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest())
-        if known is None or known.fresh_until <= time.monotonic() or known.expires_at <= time.time():
+        digest = hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
+        known, now = self._known.get(digest), time.monotonic()
+        if known is None or known.principal is None:
             return None
+        if known.fresh_until <= now or known.expires_at <= time.time():
+            return None
+        if known.fresh_until - now < _RENEW_SECONDS and digest not in self._pending:
+            self._ask(digest, credential).add_done_callback(_renewed)
         return known.principal
 
     def forget(self) -> None:
@@ -123,25 +132,26 @@ class Authenticator:
         self._tenants[tenant] = (exists, time.monotonic() + TTL_SECONDS)
         return exists
 
-    async def _look_up_once(self, digest: bytes, credential: str) -> _Known:
+    def _ask(self, digest: bytes, credential: str) -> asyncio.Task[_Known]:
+        """The look-up of this credential that is under way, or a new one."""
         pending = self._pending.get(digest)
         if pending is None:
-            # A task of its own: a caller that goes away must not take the answer from the others.
-            pending = asyncio.create_task(self._look_up(credential))
-            self._pending[digest] = pending
-            generation = self._generation
-            try:
-                known = await asyncio.shield(pending)
-            finally:
-                if self._pending.get(digest) is pending:
-                    del self._pending[digest]
-            if generation == self._generation:
-                _make_room(self._known)
-                self._known[digest] = known
-            return known
-        return await asyncio.shield(pending)
+            pending = self._pending[digest] = asyncio.create_task(self._look_up(digest, credential))
+        return pending
 
-    async def _look_up(self, credential: str) -> _Known:
+    async def _look_up(self, digest: bytes, credential: str) -> _Known:
+        generation = self._generation
+        try:
+            known = await self._check(credential)
+        finally:
+            if self._pending.get(digest) is asyncio.current_task():
+                del self._pending[digest]
+        if generation == self._generation:
+            _make_room(self._known)
+            self._known[digest] = known
+        return known
+
+    async def _check(self, credential: str) -> _Known:
         # From before the look-up: what is revoked while it runs is asked again in time.
         fresh_until = time.monotonic() + TTL_SECONDS
         prefix = credentials.prefix_of(credential)
@@ -196,6 +206,12 @@ class Authenticator:
                 await repository.touch(session, used)
         except Exception as error:  # a time of last use is worth no failure
             log.warning("times of last use not written", error=str(error)[:200])
+
+
+def _renewed(task: asyncio.Task[_Known]) -> None:
+    """Nobody waits for it: where it failed, a request that finds nothing fresh asks again and is told."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("credential not looked up again", error=str(error)[:200])
 
 
 def _credential(headers: Mapping[str, str]) -> str:

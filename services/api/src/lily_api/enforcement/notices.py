@@ -24,8 +24,9 @@ class NoticeReader:
     """Every method may raise KafkaException when the broker does not answer."""
 
     def __init__(self, bootstrap: str) -> None:
-        # Of egress's group by name alone: partitions are assigned by hand, and nothing is committed.
-        self._consumer = Consumer(consumer_config(bootstrap, GROUP, **{"fetch.wait.max.ms": 10}))
+        # Of egress's group by name alone: partitions are assigned by hand, and nothing is committed. The broker answers
+        # as soon as there is a notice; a long wait costs no time, and a short one the broker a question each time.
+        self._consumer = Consumer(consumer_config(bootstrap, GROUP, **{"fetch.wait.max.ms": 500}))
 
     def begin(self) -> int:
         """Stand where egress has committed; returns the number of partitions."""
