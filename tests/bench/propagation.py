@@ -3,7 +3,8 @@
 The graph around what is measured is bulk-written into silver before: layers of assets whose fan-out is a power law, most
 with one or two downstreams, some with hundreds. `depth-N` is a chain of N edges, `descendants-10000` a root with a tree
 of ten thousand below it, `size-…` a chain of five in graphs of 10 thousand, 100 thousand and a million assets: the peer
-of the larger ones is the smallest, and a ratio of 1 says that the graph's size costs nothing.
+of the larger ones is the smallest, and a ratio of 1 says that the graph's size costs nothing. What the bulk write gives
+the lake job to do (merging files, computing the built-in tables anew) is waited for, and cases are measured in turn.
 `detach-…` takes the same tags back. What counts is the arrival on the tenant's own topic, behind egress.
 """
 
@@ -14,6 +15,7 @@ import itertools
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,7 +35,7 @@ from lily_spark import layered, session
 from lily_spark.config import SparkSettings
 from lily_spark.tables import ASSETS
 from lily_spark.transforms.frames import spark_frame
-from tests.bench.machine import Steal
+from tests.bench.machine import Steal, cpu_seconds
 from tests.bench.result import Gate, Row, percentiles, publish, save
 from tests.support.poll import until
 from tests.support.spark import end
@@ -45,6 +47,9 @@ EDGES_PER_ASSET = 5
 RULE = {"classifications": ["PII"], "along": ["table", "column"], "max_depth": 50}
 _CHUNK = 200_000
 _TOLD_SECONDS = 180.0
+_SETTLE_SECONDS = 1_800.0
+#: The lake job rests when it uses less than this share of a core in each of so many looks, so many seconds each.
+_IDLE, _QUIET_LOOKS, _LOOK_SECONDS = 0.4, 4, 5.0
 
 
 @dataclass(frozen=True)
@@ -205,21 +210,30 @@ def _edges(assets: int, shapes: Sequence[Shape]) -> Iterator[tuple[str, str]]:
         yield from shape.edges
 
 
-def rows(estate: Estate, shape: Shape, case: str, times: int, more: dict[str, Any]) -> Iterator[Row]:
-    """`case` and `detach-case`: attached and taken back, so many times."""
-    taken: dict[bool, list[float]] = {True: [], False: []}
-    lost = dict.fromkeys(taken, 0)
+@dataclass(frozen=True)
+class Case:
+    """A shape in an estate; `beside` is told with its figures."""
+
+    name: str
+    estate: Estate
+    shape: Shape
+    beside: dict[str, Any]
+
+
+def rows(cases: Sequence[Case], times: int) -> Iterator[Row]:
+    """`case` and `detach-case` of each: attached and taken back so many times, in turn, so that all meet the same."""
+    taken: dict[tuple[str, bool], list[float]] = {}
+    lost: Counter[tuple[str, bool]] = Counter()
     with Steal() as steal:
-        for _ in range(times):
-            for attach in (True, False):
-                milliseconds, told = estate.measure(shape, attach=attach)
-                taken[attach].append(milliseconds)
-                lost[attach] += len(shape.below) - told
-    for attach, name in ((True, case), (False, f"detach-{case}")):
-        sent = times * len(shape.below)
-        figures = {**percentiles(taken[attach]), "times": times, "derived": len(shape.below)}
-        beside = {"steal_percent": steal.percent, "noisy": steal.noisy, **more}
-        yield Row(name, {**figures, **beside}, Gate(sent, sent - lost[attach], lost[attach], 0))
+        for _, case, attach in itertools.product(range(times), cases, (True, False)):
+            milliseconds, told = case.estate.measure(case.shape, attach=attach)
+            taken.setdefault((case.name, attach), []).append(milliseconds)
+            lost[case.name, attach] += len(case.shape.below) - told
+    for case, (attach, prefix) in itertools.product(cases, ((True, ""), (False, "detach-"))):
+        key, derived = (case.name, attach), len(case.shape.below)
+        figures = {**percentiles(taken[key]), "times": times, "derived": derived, **case.beside}
+        gate = Gate(times * derived, times * derived - lost[key], lost[key], 0)
+        yield Row(prefix + case.name, {**figures, "steal_percent": steal.percent, "noisy": steal.noisy}, gate)
 
 
 def measured(
@@ -231,21 +245,37 @@ def measured(
         return made, {"assets": assets, "edges": EDGES_PER_ASSET * assets, "load_seconds": round(seconds, 1)}
 
     if "depth" in wanted or "descendants" in wanted:
-        chains = {depth: chain(f"depth-{depth}", depth) for depth in (1, 5, 20)}
+        chains = [chain(f"depth-{depth}", depth) for depth in (1, 5, 20)]
         wide = tree("wide", int(10_000 * scale))
-        held, beside = estate(int(100_000 * scale), [*chains.values(), wide])
-        for depth, shape in chains.items():
-            if "depth" in wanted:
-                yield from rows(held, shape, f"depth-{depth}", 20, beside)
+        held, beside = estate(int(100_000 * scale), [*chains, wide])
+        _settled(stack)
+        if "depth" in wanted:
+            yield from rows([Case(shape.name, held, shape, beside) for shape in chains], 20)
         if "descendants" in wanted:
-            yield from rows(held, wide, "descendants-10000", 5, beside)
+            yield from rows([Case("descendants-10000", held, wide, beside)], 5)
     if "size" in wanted:
-        smallest: dict[str, Row] = {}
+        five = chain("size", 5)
+        cases = []
         for name, assets in (("10k", 10_000), ("100k", 100_000), ("1m", 1_000_000)):
-            shape = chain("size", 5)
-            held, beside = estate(int(assets * scale), [shape])
-            for row in rows(held, shape, f"size-{name}", 10, beside):
-                yield _beside_smallest(row, smallest)
+            held, beside = estate(int(assets * scale), [five])
+            cases.append(Case(f"size-{name}", held, five, beside))
+            print(f"{cases[-1].name} is written: {beside}", flush=True)
+        _settled(stack)
+        smallest: dict[str, Row] = {}
+        for row in rows(cases, 10):
+            yield _beside_smallest(row, smallest)
+
+
+def _settled(stack: Stack) -> None:
+    """Return once the lake job is done with what the bulk write made it do: files merged, tables computed anew."""
+    pid, quiet = stack.pid("lake"), 0
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while quiet < _QUIET_LOOKS:
+        if time.monotonic() > deadline:
+            raise TimeoutError("the lake job is still at work on the bulk write")
+        before = cpu_seconds([pid])
+        time.sleep(_LOOK_SECONDS)
+        quiet = quiet + 1 if cpu_seconds([pid]) - before < _IDLE * _LOOK_SECONDS else 0
 
 
 def _beside_smallest(row: Row, smallest: dict[str, Row]) -> Row:
