@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from lily_common import events as ev
 from lily_common.envelope import state_version
 from lily_common.events import tenant_events_topic
+from lily_common.gold.builtin import builtin
 from lily_common.kafka import consumer_config
 from lily_local import jars
 from lily_spark import layered, session
@@ -37,6 +38,7 @@ from lily_spark.tables import ASSETS
 from lily_spark.transforms.frames import spark_frame
 from tests.bench.machine import Steal, cpu_seconds
 from tests.bench.result import Gate, Row, percentiles, publish, save
+from tests.support.commands import command
 from tests.support.poll import until
 from tests.support.spark import end
 from tests.support.stack import Stack, running_stack
@@ -248,7 +250,7 @@ def measured(
         chains = [chain(f"depth-{depth}", depth) for depth in (1, 5, 20)]
         wide = tree("wide", int(10_000 * scale))
         held, beside = estate(int(100_000 * scale), [*chains, wide])
-        _settled(stack)
+        _settled(stack, held.tenant)
         if "depth" in wanted:
             yield from rows([Case(shape.name, held, shape, beside) for shape in chains], 20)
         if "descendants" in wanted:
@@ -260,14 +262,17 @@ def measured(
             held, beside = estate(int(assets * scale), [five])
             cases.append(Case(f"size-{name}", held, five, beside))
             print(f"{cases[-1].name} is written: {beside}", flush=True)
-        _settled(stack)
+        _settled(stack, held.tenant)
         smallest: dict[str, Row] = {}
         for row in rows(cases, 10):
             yield _beside_smallest(row, smallest)
 
 
-def _settled(stack: Stack) -> None:
-    """Return once the lake job is done with what the bulk write made it do: files merged, tables computed anew."""
+def _settled(stack: Stack, tenant: Tenant) -> None:
+    """Return once the lake job is done with what the bulk write gives it: built-in tables computed anew, files merged."""
+    for table in builtin():
+        done = command(tenant, "refresh_table", table=table, seconds=_SETTLE_SECONDS)
+        assert done["status"] == "succeeded", done
     pid, quiet = stack.pid("lake"), 0
     deadline = time.monotonic() + _SETTLE_SECONDS
     while quiet < _QUIET_LOOKS:
@@ -276,6 +281,7 @@ def _settled(stack: Stack) -> None:
         before = cpu_seconds([pid])
         time.sleep(_LOOK_SECONDS)
         quiet = quiet + 1 if cpu_seconds([pid]) - before < _IDLE * _LOOK_SECONDS else 0
+    print("settled", flush=True)
 
 
 def _beside_smallest(row: Row, smallest: dict[str, Row]) -> Row:

@@ -16,6 +16,7 @@ import pytest
 from deltalake.exceptions import TableNotFoundError
 
 from lily_spark.cdc.views import latest_sql
+from tests.support.commands import command
 from tests.support.databases import Database, Sources
 from tests.support.poll import until
 from tests.support.stack import Stack
@@ -101,21 +102,6 @@ THREES = """
 SELECT u.user_id, u.gender, count(*) AS rating_count FROM {table} u
 WHERE u.rating = 3 AND u.timestamp >= $since GROUP BY u.user_id, u.gender
 """
-
-
-def command(tenant: Tenant, name: str, **args: Any) -> Row:
-    """Give it and wait for its end; what the lake job says of it."""
-    answer = tenant.client.post("/v1/commands", json={"command": name, "args": args})
-    assert answer.status_code == 202, answer.text
-    given = answer.json()["id"]
-
-    def over() -> Row | None:
-        found: Row = tenant.get(f"/v1/commands/{given}")
-        return found if found["status"] in ("succeeded", "failed") else None
-
-    found = until(over, f"{name} to end", deadline=240, pause=0.5)
-    assert found is not None
-    return found
 
 
 def declare(tenant: Tenant, name: str, declaration: Row) -> None:
