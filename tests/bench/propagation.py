@@ -47,7 +47,7 @@ from tests.support.tenant import Tenant, event
 ROOT = "postgres://estate/warehouse"
 EDGES_PER_ASSET = 5
 RULE = {"classifications": ["PII"], "along": ["table", "column"], "max_depth": 50}
-_CHUNK = 200_000
+_CHUNK = 1_000_000
 _TOLD_SECONDS = 180.0
 _SETTLE_SECONDS = 1_800.0
 #: The lake job rests when it uses less than this share of a core in each of so many looks, so many seconds each.
