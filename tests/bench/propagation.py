@@ -301,6 +301,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="Share of the full sizes, for a trial")
     arguments = parser.parse_args()
     found: list[Row] = []
+    partly = set(arguments.only) != set(cases)
     with running_stack() as stack:
         settings = SparkSettings.model_validate({**stack.environment, "LILY_SPARK_JARS": jars.paths("spark")})
         spark = session.build(settings, session.App("bench-propagation", heap="2g", slots=2, lake=True))
@@ -308,11 +309,11 @@ def main() -> int:
             until(lambda: stack.lake.table("silver/assets").version() >= 0, "silver.assets")
             for row in measured(stack, spark, settings, set(arguments.only), arguments.scale):
                 found.append(row)
-                save("propagation", found)
+                save("propagation", found, others=partly)
                 print(f"{row.case}: {row.ours}", flush=True)
         finally:
             end(spark)
-    return publish("propagation", found)
+    return publish("propagation", found, others=partly)
 
 
 if __name__ == "__main__":
