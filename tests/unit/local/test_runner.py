@@ -80,6 +80,18 @@ async def test_a_killed_component_is_started_again_and_its_children_are_gone(
     await until(lambda: len(processes.marked(context.secrets.stack_id)) == 2)
 
 
+async def test_what_ran_steadily_is_started_again_at_once(
+    run: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "FIRST_BACKOFF", 60.0)
+    monkeypatch.setattr(runner, "STEADY_SECONDS", 0.0)
+    it = run(component(RUN_ON))
+    await until(it.up.is_set)
+    first = it.state.pid
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: it.state.phase == "ready" and it.state.pid != first)
+
+
 async def test_one_that_never_comes_up_is_given_up_with_the_end_of_its_log(
     run: Callable[..., Runner],
 ) -> None:

@@ -19,7 +19,7 @@ from lily_local.state import ComponentState, Phase
 PROBE_SECONDS = 0.1
 FIRST_BACKOFF = 0.5
 LONGEST_BACKOFF = 30.0
-STEADY_SECONDS = 60.0  # a run this long forgets earlier crashes
+STEADY_SECONDS = 10.0  # a run this long forgets earlier crashes
 START_ATTEMPTS = 3  # a component that was never ready is given up after these
 SHOWN_LINES = 12
 
@@ -167,13 +167,14 @@ class Runner:
         raise NotReadyError(f"not ready after {self.component.start_timeout:.0f} s{trouble}")
 
     async def _recover(self) -> None:
-        """Clear away what it left and wait before the next start, longer each time it crashes soon."""
+        """Clear away what it left; wait before the next start if it crashed soon, longer each time it does."""
         lived = time.time() - self.state.since if self._was_ready else 0.0
         self._quick_crashes = 0 if lived > STEADY_SECONDS else self._quick_crashes + 1
         self.state.restarts += 1
         self._enter("backoff")
         await self._sweep()
-        await asyncio.sleep(min(FIRST_BACKOFF * 2 ** max(0, self._quick_crashes - 1), LONGEST_BACKOFF))
+        if self._quick_crashes:
+            await asyncio.sleep(min(FIRST_BACKOFF * 2 ** (self._quick_crashes - 1), LONGEST_BACKOFF))
 
     async def _reap(self) -> None:
         """End a process whose start did not succeed."""

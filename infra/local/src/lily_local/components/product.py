@@ -16,7 +16,8 @@ def _module(*arguments: str) -> list[str]:
 
 
 def _api(context: Context) -> list[str]:
-    return _module("lily_api", "serve", "--host", HOST, "--port", str(context.config.port("api")))
+    address = ["--host", HOST, "--port", str(context.config.port("api"))]
+    return _module("lily_api", "serve", "--no-migrate", *address)  # `migrations` has been before it
 
 
 def _metrics_port(name: str, context: Context) -> dict[str, str]:
