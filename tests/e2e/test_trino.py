@@ -13,7 +13,7 @@ from tests.support.stack import Stack
 from tests.support.tenant import event
 from tests.support.trino import EMAILS, TrinoShop, trino_shop, with_trino
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.trino, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

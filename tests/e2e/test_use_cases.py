@@ -16,7 +16,7 @@ from tests.support.poll import until
 from tests.support.stack import Stack
 from tests.support.trino import with_trino
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.trino, pytest.mark.timeout(600)]
 PAGE = Path(__file__).parents[2] / "docs" / "use-cases.md"
 _DROP = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'use_cases'"
 
