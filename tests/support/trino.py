@@ -12,8 +12,8 @@ from trino.exceptions import TrinoUserError
 
 from lily_local import control
 from lily_local.components.registry import select
+from lily_local.environment import TRINO_OPERATOR
 from lily_local.trino.asking import as_user, ask
-from lily_local.trino.configure import STEWARD
 from lily_local.trino.tables import publish
 from lily_spark.config import SparkSettings
 from tests.support.databases import Sources, new_database
@@ -96,8 +96,8 @@ def trino_shop(engine: Stack) -> Iterator[TrinoShop]:
             database.run(statement)
         sources.postgres(database, "public.customers", "public.contacts", source=source)
         root = f"postgres://127.0.0.1:{database.port}/{database.name}/public"
-        made = TrinoShop(tenant, f"{source}_public", root, User(engine, "ann"), User(engine, "lily"))
-        with as_user(engine.config.port("trino"), STEWARD) as cursor:
+        made = TrinoShop(tenant, f"{source}_public", root, User(engine, "ann"), User(engine, TRINO_OPERATOR))
+        with as_user(engine.config.port("trino"), TRINO_OPERATOR) as cursor:
             for table in ("customers", "contacts"):
                 path = f"cdc/{tenant.id}/{source}/public.{table}"
 

@@ -71,6 +71,53 @@ def test_what_would_write_back_or_lend_is_refused(operation: str) -> None:
     assert enforcer().allows(asked(operation, resource=other))
 
 
+def test_what_masks_do_not_reach_is_for_operators() -> None:
+    function = {"function": {"catalogName": "lake", "schemaName": "system", "functionName": "table_changes"}}
+    schema = {"schema": {"catalogName": "lake", "schemaName": "shop"}}
+    log = {"table": {**TABLE, "tableName": "public_customers$transactions", "columns": ["add"]}}
+    view = {"table": {**TABLE, "tableName": "public_customers_latest"}}
+    catalog = {"catalog": {"name": "aside"}}
+    questions = [
+        ("ExecuteFunction", function),
+        ("ExecuteProcedure", function),
+        ("CreateViewWithExecuteFunction", function),
+        ("RenameSchema", schema),
+        ("SelectFromColumns", log),
+        ("CreateView", view),
+        ("DropView", view),
+        ("CreateCatalog", catalog),
+    ]
+    ours = enforcer(operators=frozenset({"lily"}))
+    for operation, resource in questions:
+        assert not ours.allows(asked(operation, resource=resource)), operation
+        assert ours.allows(asked(operation, user="lily", resource=resource)), operation
+        assert enforcer([]).allows(asked(operation, resource=resource)), operation
+    elsewhere = {"function": {**function["function"], "catalogName": "scratch"}}
+    assert ours.allows(asked("ExecuteFunction", resource=elsewhere))
+    assert ours.allowed(asked("FilterColumns", filterResources=[log])) == []
+    assert ours.filters(asked("GetRowFilters", user="lily", resource=log)) == []
+
+
+def test_a_mapping_without_holes_has_inner_tables_too() -> None:
+    mappings = [mapping({"name": "one", "table": "lake.shop.public_customers", "asset": ASSET})]
+    log = {"table": {**TABLE, "tableName": "public_customers$partitions", "columns": ["data"]}}
+    assert not enforcer(mappings).allows(asked("SelectFromColumns", resource=log))
+
+
+def test_whoever_is_shown_less_is_nobody_else() -> None:
+    other = {"user": {"user": "zoe", "groups": []}}
+    assert not enforcer().allows(asked("ImpersonateUser", resource=other))
+    assert enforcer().allows(asked("ImpersonateUser", user="zoe", resource=other))
+    policies = [POLICIES[0]]
+    sees_all = Enforcer(policies, MAPPINGS, lambda _: frozenset())
+    assert sees_all.allows(asked("ImpersonateUser", groups=["stewards"], resource=other))
+
+
+def test_letter_case_does_not_hide_a_table() -> None:
+    mappings = [mapping({"name": "shop", "table": "Lake.Shop.Public_{table}", "asset": ASSET})]
+    assert enforcer(mappings).mask(asked("GetColumnMask", resource=column("email"))) == {"expression": "NULL"}
+
+
 def test_hidden_columns_are_masked_for_whoever_is_shown_less() -> None:
     assert enforcer().mask(asked("GetColumnMask", resource=column("$path"))) == {"expression": "NULL"}
 

@@ -13,6 +13,8 @@ BUCKET = "lily-lake"
 DATABASE = "lily"
 POSTGRES_USER = "lily"
 REPLICA_SET = "lily"
+#: Who makes tables and views known to Trino; not an analyst.
+TRINO_OPERATOR = "lily"
 
 # A user's own settings that would send our components elsewhere.
 _NOT_INHERITED = ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON", "SPARK_CONF_DIR", "PYTHONSTARTUP")
@@ -53,6 +55,7 @@ def full(config: StackConfig, secrets: Secrets) -> dict[str, str]:
         "LILY_SIGNING_KEY_FILE": str(signing_key_file(config.home)),
         "LILY_MASTER_KEY": secrets.master_key,
         "LILY_CHECKPOINT_DIR": str(config.data("checkpoints")),
+        "LILY_ENFORCE_OPERATORS": TRINO_OPERATOR,
         # Receivers of the embedded stack run on this machine; nowhere else is loopback a legitimate target.
         "LILY_EGRESS_ALLOW": "127.0.0.0/8",
         # Whether it runs or not: it may be started later, beside an API that is up.

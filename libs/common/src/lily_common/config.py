@@ -65,6 +65,11 @@ class Settings(BaseSettings):
         ge=2,
         description="Tags that may be older than this are not relied on by enforcement",
     )
+    enforce_operators: str = Field(
+        "",
+        alias="LILY_ENFORCE_OPERATORS",
+        description="Comma-separated users of engines who may do what masks do not reach: register tables, read their logs",
+    )
     egress_allow: str = Field("", alias="LILY_EGRESS_ALLOW", description="Comma-separated CIDRs")
     metrics_port: int = Field(0, alias="LILY_METRICS_PORT", description="0: no metrics server")
     max_body_bytes: int = Field(8 * 1024 * 1024, alias="LILY_MAX_BODY_BYTES")
@@ -84,6 +89,10 @@ class Settings(BaseSettings):
         if len(raw) != 32:
             raise ValueError("LILY_MASTER_KEY must be the base64 text of exactly 32 bytes")
         return raw
+
+    @property
+    def enforce_operator_names(self) -> frozenset[str]:
+        return frozenset(filter(None, (name.strip() for name in self.enforce_operators.split(","))))
 
     @property
     def egress_allow_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -12,8 +12,6 @@ from lily_local.files import write_atomic
 from lily_local.trino import key
 
 CATALOG = "lake"
-#: Who makes the tables and views known; not an analyst.
-STEWARD = "lily"
 Properties = Mapping[str, object]
 #: property of Trino's OPA plugin -> Lily's endpoint
 _QUESTIONS = {

@@ -8,7 +8,6 @@ from lily_local import environment, secrets
 from lily_local.config import StackConfig
 from lily_local.errors import UserError
 from lily_local.trino.asking import as_user
-from lily_local.trino.configure import STEWARD
 from lily_local.trino.tables import Published, publish
 from lily_spark.cdc.topics import Capture
 from lily_spark.config import SparkSettings
@@ -26,7 +25,7 @@ def published(config: StackConfig, tables: list[str], timeout: float) -> list[Pu
     paths = [_path(kept.tenant, name) for name in tables]
     deadline = time.monotonic() + timeout
     made = []
-    with as_user(config.port("trino"), STEWARD) as cursor:
+    with as_user(config.port("trino"), environment.TRINO_OPERATOR) as cursor:
         for path in paths:
             while True:
                 try:

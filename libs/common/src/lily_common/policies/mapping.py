@@ -59,12 +59,15 @@ class Mapping(Strict):
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        parts = _HOLE.split(self.table)
-        return re.compile(
-            "".join(
-                f"(?P<{part}>[^.]+)" if place % 2 else re.escape(part) for place, part in enumerate(parts)
-            )
-        )
+        return _compiled(self.table)
+
+    @cached_property
+    def _catalog(self) -> re.Pattern[str]:
+        return _compiled(self.table.partition(".")[0])
+
+    def covers(self, catalog: str) -> bool:
+        """Whether tables of the catalog may be this mapping's."""
+        return self._catalog.fullmatch(catalog) is not None
 
     def asset_of(self, catalog: str, schema: str, table: str) -> str | None:
         """The table's qualified name; None when this mapping is not about it."""
@@ -72,6 +75,14 @@ class Mapping(Strict):
         if found is None:
             return None
         return _HOLE.sub(lambda hole: found.group(hole.group(1)), self.asset)
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    """Letter case does not count: engines fold the names of tables."""
+    parts = (
+        f"(?P<{part}>[^.]+)" if place % 2 else re.escape(part) for place, part in enumerate(_HOLE.split(text))
+    )
+    return re.compile("".join(parts), re.IGNORECASE)
 
 
 def read(declaration: Any) -> Mapping:

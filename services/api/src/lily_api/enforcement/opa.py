@@ -43,7 +43,17 @@ _WRITES = frozenset(
 #: What makes a view that shows its owner's rows to others: the masks of whoever asks would not hold in it.
 _LENDING = frozenset({"CreateViewWithSelectFromColumns"})
 _READS = frozenset({"SelectFromColumns"})
+#: What a table is known by: a view in place of another would be taken for it.
+_VIEWS = frozenset({"CreateView", "DropView", "RenameView", "SetViewAuthorization"})
+#: A catalog's own functions and procedures read past masks (`table_changes`, `query`) or give tables other names.
+_ROUTINES = frozenset({"ExecuteFunction", "ExecuteProcedure", "CreateViewWithExecuteFunction"})
+#: Whoever renames a schema gives its tables names that no mapping knows.
+_SCHEMAS = frozenset({"RenameSchema", "DropSchema", "SetSchemaAuthorization"})
+_CATALOGS = frozenset({"CreateCatalog", "DropCatalog"})
+_LESS = (Action.MASK, Action.DENY, Action.FILTER)
 _NOTHING = Mask()
+#: `orders$transactions`
+_INNER = "$"
 
 Tags = Callable[[str], frozenset[str]]
 
@@ -52,13 +62,15 @@ Tags = Callable[[str], frozenset[str]]
 class Enforcer:
     """One tenant at one moment. `tags` gives an asset's effective tags.
 
-    `blind` says that the tags may be out of date: tables whose mapping is to be closed then show nothing.
+    `blind` says that the tags may be out of date: tables whose mapping is to be closed then show nothing. `operators`
+    are the users who may do what masks do not reach.
     """
 
     policies: list[Policy]
     mappings: list[Mapping]
     tags: Tags
     blind: bool = False
+    operators: frozenset[str] = frozenset()
 
     def allows(self, given: dict[str, Any]) -> bool:
         """Whether the action of a question may be done."""
@@ -80,7 +92,7 @@ class Enforcer:
         who = _who(given)
         table = given["action"]["resource"]["table"]
         mapped = self._mapped(table)
-        if mapped is None:
+        if mapped is None or _is_inner(table):
             return []
         mapping, asset = mapped
         own = () if mapping.rows is None else (mapping.rows,)
@@ -99,6 +111,14 @@ class Enforcer:
         return [{"index": number, "viewExpression": mask} for number, mask in found if mask]
 
     def _allows(self, who: Who, operation: str, resource: dict[str, Any]) -> bool:
+        if operation in _ROUTINES:
+            return self._operates(who, resource["function"]["catalogName"])
+        if operation in _SCHEMAS:
+            return self._operates(who, resource["schema"]["catalogName"])
+        if operation in _CATALOGS:
+            return who.user in self.operators or not self.mappings
+        if operation == "ImpersonateUser":
+            return resource["user"]["user"] == who.user or not self._is_shown_less(who)
         table = resource.get("table")
         if not isinstance(table, dict) or "tableName" not in table:
             return True
@@ -109,9 +129,15 @@ class Enforcer:
             return False
         if operation in _LENDING:
             return False
+        if operation in _VIEWS:
+            return who.user in self.operators
         if operation in _READS:
             return self._sees(who, table, table.get("columns") or [])
         return True
+
+    def _operates(self, who: Who, catalog: str) -> bool:
+        """Whether `who` may do in the catalog what masks do not reach: operators, and anybody where nothing is mapped."""
+        return who.user in self.operators or not any(mapping.covers(catalog) for mapping in self.mappings)
 
     def _sees(self, who: Who, table: dict[str, Any], columns: Iterable[str]) -> bool:
         """Whether the columns may be read at all, masked or not."""
@@ -121,6 +147,8 @@ class Enforcer:
         mapping, asset = mapped
         if self._shut(mapping):
             return False
+        if _is_inner(table):
+            return who.user in self.operators
         names = [asset, *(f"{asset}/{column}" for column in columns if not column.startswith("$"))]
         return all(self._decide(who, name).allowed for name in names)
 
@@ -130,17 +158,17 @@ class Enforcer:
             return {}
         name, kind = column["columnName"], column.get("columnType", "varchar")
         if name.startswith("$"):
-            mask = _NOTHING if self._shut(mapped[0]) or self._masks_anything(who) else None
+            mask = _NOTHING if self._shut(mapped[0]) or self._is_shown_less(who) else None
         elif self._shut(mapped[0]):
             mask = _NOTHING
         else:
             mask = self._decide(who, f"{mapped[1]}/{name}").mask
         return {} if mask is None else {"expression": sql.trino(mask, name, kind)}
 
-    def _masks_anything(self, who: Who) -> bool:
+    def _is_shown_less(self, who: Who) -> bool:
         """Whether `who` is ever shown less: a hidden column such as `$path` may hold what a partition's value is."""
         return any(
-            policy.enabled and policy.mode == "enforce" and policy.action in (Action.MASK, Action.DENY)
+            policy.enabled and policy.mode == "enforce" and policy.action in _LESS
             for policy in self.policies
             if policy.concerns(who)
         )
@@ -152,7 +180,15 @@ class Enforcer:
         return decide(self.policies, self.tags(name), who)
 
     def _mapped(self, table: dict[str, Any]) -> tuple[Mapping, str] | None:
-        return resolve(self.mappings, table["catalogName"], table["schemaName"], table["tableName"])
+        name = table["tableName"]
+        return resolve(
+            self.mappings, table["catalogName"], table["schemaName"], name.partition(_INNER)[0] or name
+        )
+
+
+def _is_inner(table: dict[str, Any]) -> bool:
+    """Whether it is a table within a table, whose columns are others: its log, its least and greatest values."""
+    return _INNER in table["tableName"]
 
 
 def _who(given: dict[str, Any]) -> Who:

@@ -32,7 +32,11 @@ async def enforcer(services: Services, tenant: str) -> Enforcer:
     current = not declared.mappings or await enforcement.is_current()
     view = enforcement.tags
     return Enforcer(
-        declared.policies, declared.mappings, tags=lambda name: view.tags(tenant, name), blind=not current
+        declared.policies,
+        declared.mappings,
+        tags=lambda name: view.tags(tenant, name),
+        blind=not current,
+        operators=services.settings.enforce_operator_names,
     )
 
 
