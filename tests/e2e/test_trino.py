@@ -57,6 +57,15 @@ def test_a_column_downstream_is_masked_too(shop: TrinoShop) -> None:
     until(lambda: shop.emails("contacts_latest", "address") == EMAILS, "the mask to go")
 
 
+def test_names_that_differ_by_letter_case_are_masked(shop: TrinoShop) -> None:
+    """Trino folds names: `"Partners"."eMail"` of the database is `partners.email` in its questions."""
+    shop.tag("Partners/eMail")
+    until(lambda: shop.emails("partners_latest") == [None, None], "the mask")
+    assert shop.emails("partners") == [None, None]
+    shop.tag("Partners/eMail", attach=False)
+    until(lambda: shop.emails("partners_latest") == EMAILS, "the mask to go")
+
+
 def test_the_mask_holds_in_joins_conditions_copies_and_views(masked: TrinoShop) -> None:
     ask, schema = masked.analyst.column, masked.schema
     assert ask(f"SELECT id FROM {schema}.customers_latest WHERE email = 'ann@example.org'") == []
@@ -73,6 +82,27 @@ def test_the_mask_holds_in_joins_conditions_copies_and_views(masked: TrinoShop) 
     masked.analyst.rows(f"CREATE VIEW {view} SECURITY INVOKER AS SELECT email FROM {schema}.customers_latest")
     assert ask(f"SELECT email FROM {view}") == [None, None]
     assert set(ask(f'SELECT "$path" FROM {schema}.customers')) == {None}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'SELECT * FROM {0}."customers$transactions"',
+        'SELECT * FROM {0}."customers$partitions"',
+        "SELECT * FROM TABLE(lake.system.table_changes('{0}', 'customers'))",
+        "CALL lake.system.register_table('{0}', 'aside', 's3://lily-lake/cdc')",
+        "CALL lake.system.unregister_table('{0}', 'customers')",
+        "CREATE OR REPLACE VIEW {0}.customers_latest SECURITY INVOKER AS SELECT 1 AS email",
+        "DROP VIEW {0}.customers_latest",
+        "ALTER SCHEMA {0} RENAME TO aside",
+    ],
+)
+def test_nothing_goes_round_the_mask(masked: TrinoShop, statement: str) -> None:
+    assert "Access Denied" in masked.analyst.refused(statement.format(masked.schema))
+
+
+def test_an_operator_may_what_masks_do_not_reach(shop: TrinoShop) -> None:
+    assert shop.steward.rows(f'SELECT * FROM {shop.schema}."customers$history"')
 
 
 def test_a_view_that_lends_its_owners_eyes_shows_nothing(masked: TrinoShop) -> None:

@@ -56,7 +56,9 @@ class User:
 SHOP = """
 CREATE TABLE customers (id integer PRIMARY KEY, name text, email text, region text);
 CREATE TABLE contacts (id integer PRIMARY KEY, address text);
+CREATE TABLE "Partners" ("Id" integer PRIMARY KEY, "eMail" text);
 INSERT INTO customers VALUES (1, 'Ann', 'ann@example.org', 'eu'), (2, 'Bo', 'bo@example.org', 'us');
+INSERT INTO "Partners" VALUES (1, 'ann@example.org'), (2, 'bo@example.org');
 INSERT INTO contacts VALUES (1, 'ann@example.org'), (2, 'bo@example.org');
 """
 EMAILS = ["ann@example.org", "bo@example.org"]
@@ -64,7 +66,7 @@ EMAILS = ["ann@example.org", "bo@example.org"]
 
 @dataclass
 class TrinoShop:
-    """Two captured tables as Trino has them (`schema`), and as Lily calls them (`root`)."""
+    """Captured tables as Trino has them (`schema`), and as Lily calls them (`root`)."""
 
     tenant: Tenant
     schema: str
@@ -86,7 +88,7 @@ class TrinoShop:
 
 @contextmanager
 def trino_shop(engine: Stack) -> Iterator[TrinoShop]:
-    """Two tables of a real database, captured, known to Trino, and masked where they are PII; of the stack's own tenant."""
+    """Three tables of a real database, captured, known to Trino, and masked where they are PII; of the stack's own tenant."""
     tenant = Tenant(engine.environment["LILY_TENANT"], engine.environment["LILY_API_KEY"], engine.url)
     settings = SparkSettings.model_validate(engine.environment)
     source = f"shop{secrets.token_hex(3)}"
@@ -94,11 +96,11 @@ def trino_shop(engine: Stack) -> Iterator[TrinoShop]:
     with new_database(engine, sources) as database:
         for statement in filter(str.strip, SHOP.split(";")):
             database.run(statement)
-        sources.postgres(database, "public.customers", "public.contacts", source=source)
+        sources.postgres(database, "public.customers", "public.contacts", "public.Partners", source=source)
         root = f"postgres://127.0.0.1:{database.port}/{database.name}/public"
         made = TrinoShop(tenant, f"{source}_public", root, User(engine, "ann"), User(engine, TRINO_OPERATOR))
         with as_user(engine.config.port("trino"), TRINO_OPERATOR) as cursor:
-            for table in ("customers", "contacts"):
+            for table in ("customers", "contacts", "Partners"):
                 path = f"cdc/{tenant.id}/{source}/public.{table}"
 
                 def published(path: str = path) -> bool:
@@ -115,4 +117,5 @@ def trino_shop(engine: Stack) -> Iterator[TrinoShop]:
         made.put("policies", "pii", tags=["PII"], action="mask", unless={"users": ["lily"]})
         until(lambda: made.emails() == EMAILS, "the rows")
         until(lambda: made.emails("contacts_latest", "address") == EMAILS, "the rows of contacts")
+        until(lambda: made.emails("partners_latest") == EMAILS, "the rows of partners")
         yield made

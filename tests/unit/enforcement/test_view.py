@@ -13,10 +13,10 @@ from lily_api.enforcement.view import TagView
 from lily_common import events as ev
 from lily_common.envelope import accept
 from lily_common.state import assemble, fold, register_keys
-from lily_connectors.egress.digests import asset_key
+from lily_connectors.egress.digests import asset_key, folded_key
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-NAMES = ["db://h/a", "db://h/b"]
+NAMES = ["db://h/a", "db://h/b", "db://h/B"]
 
 
 @st.composite
@@ -52,9 +52,19 @@ def test_it_ends_as_the_state(history: list[dict[str, Any]], chance: Any) -> Non
         (register,) = register_keys(event["type"], event["source"], event["data"])
         asset = asset_key("acme", event["subject"])
         before = view.tags("acme", event["subject"])
-        changed = view.take_notice(asset, event["type"], register, event["stateversion"])
+        folded = folded_key("acme", event["subject"])
+        changed = view.take_notice(asset, folded, event["type"], register, event["stateversion"])
         assert changed == (view.tags("acme", event["subject"]) != before)
+    assert view.tags_in_any_case("acme", "DB://H/b") == view.tags("acme", NAMES[1]) | view.tags(
+        "acme", NAMES[2]
+    )
     for name in NAMES:
         state = assemble(fold([event for event in history if event["subject"] == name]))
         assert view.tags("acme", name) == set(state.tags)
         assert view.tags("other", name) == set()
+
+
+def test_what_was_noted_before_names_were_folded_is_found_by_its_own() -> None:
+    view = TagView()
+    view.tagged(asset_key("acme", NAMES[0]), None, "PII", "direct", "1", live=True)
+    assert view.tags_in_any_case("acme", NAMES[0]) == {"PII"}

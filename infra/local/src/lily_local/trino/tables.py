@@ -25,7 +25,8 @@ def captured(path: str) -> Published:
     """How Trino names the captured table in `cdc/<tenant>/<source>/<schema>.<table>`."""
     _, _, source, name = path.split("/")
     schema, _, table = name.rpartition(".")
-    return Published(f"{source}_{schema}" if schema else source, table, path)
+    # Trino knows names in lower case alone.
+    return Published((f"{source}_{schema}" if schema else source).lower(), table.lower(), path)
 
 
 def publish(settings: SparkSettings, cursor: Cursor, path: str) -> Published:

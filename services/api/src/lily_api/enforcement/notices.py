@@ -12,6 +12,7 @@ from lily_api.enforcement.view import TagView
 from lily_common.events import NOTICES_TOPIC
 from lily_common.heartbeats import is_heartbeat
 from lily_common.kafka import consumer_config
+from lily_connectors.egress.digests import folded_key
 from lily_connectors.egress.notices import UnreadableNoticeError, read
 from lily_connectors.egress.worker import GROUP
 
@@ -67,4 +68,5 @@ def _take(message: Message, view: TagView, pulse: Pulse) -> None:
         notice = read(value, None, datetime.now(UTC))
     except UnreadableNoticeError:
         return  # egress puts it among the dead letters
-    view.take_notice(notice.asset, notice.type, notice.register, notice.version)
+    folded = folded_key(notice.tenant, notice.subject)
+    view.take_notice(notice.asset, folded, notice.type, notice.register, notice.version)

@@ -20,6 +20,7 @@ async def fill(view: TagView, services: Services) -> None:
     """
     columns = (
         EgressRegister.asset,
+        EgressRegister.folded,
         EgressRegister.kind,
         EgressRegister.tag,
         EgressRegister.member,
@@ -36,4 +37,4 @@ async def fill(view: TagView, services: Services) -> None:
             if row.kind == "deleted":
                 view.deleted(row.asset, row.version)
             else:
-                view.tagged(row.asset, row.tag, row.member, row.version, live=row.live)
+                view.tagged(row.asset, row.folded, row.tag, row.member, row.version, live=row.live)

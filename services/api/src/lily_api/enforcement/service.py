@@ -34,7 +34,7 @@ async def enforcer(services: Services, tenant: str) -> Enforcer:
     return Enforcer(
         declared.policies,
         declared.mappings,
-        tags=lambda name: view.tags(tenant, name),
+        tags=lambda name: view.tags_in_any_case(tenant, name),
         blind=not current,
         operators=services.settings.enforce_operator_names,
     )

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from lily_common import events as ev
 from lily_common.state import DELETED, SEPARATOR
-from lily_connectors.egress.digests import asset_key
+from lily_connectors.egress.digests import asset_key, folded_key
 
 NO_TAGS: frozenset[str] = frozenset()
 
@@ -35,6 +35,8 @@ class TagView:
 
     def __init__(self) -> None:
         self._assets: dict[UUID, _Asset] = {}
+        #: `folded_key` -> the assets that have it
+        self._alike: dict[UUID, frozenset[UUID]] = {}
         #: How often effective tags have changed.
         self.changes = 0
 
@@ -46,18 +48,29 @@ class TagView:
         held = self._assets.get(asset_key(tenant, name))
         return held.effective if held is not None else NO_TAGS
 
-    def take_notice(self, asset: UUID, kind: str, register: str, version: str) -> bool:
+    def tags_in_any_case(self, tenant: str, name: str) -> frozenset[str]:
+        """The effective tags of the assets whose names differ from this one by letter case at most, together."""
+        # What was noted before names were folded is found by its own name.
+        keys = self._alike.get(folded_key(tenant, name), frozenset()) | {asset_key(tenant, name)}
+        found = [held.effective for key in keys if (held := self._assets.get(key)) is not None]
+        return frozenset().union(*found) if found else NO_TAGS
+
+    def take_notice(self, asset: UUID, folded: UUID, kind: str, register: str, version: str) -> bool:
         """A notice of type `kind`; returns whether effective tags are others now."""
         if register == DELETED:
             return self.deleted(asset, version)
         if kind not in (ev.TAG_ATTACHED, ev.TAG_DETACHED):
             return False
         tag, _, origin = register.partition(SEPARATOR)[2].partition(SEPARATOR)
-        return self.tagged(asset, tag, origin, version, live=kind == ev.TAG_ATTACHED)
+        return self.tagged(asset, folded, tag, origin, version, live=kind == ev.TAG_ATTACHED)
 
-    def tagged(self, asset: UUID, tag: str, origin: str, version: str, *, live: bool) -> bool:
+    def tagged(
+        self, asset: UUID, folded: UUID | None, tag: str, origin: str, version: str, *, live: bool
+    ) -> bool:
         """One origin of a tag, attached or not; returns whether effective tags are others now."""
         held = self._assets.setdefault(asset, _Asset())
+        if folded is not None and asset not in (alike := self._alike.get(folded, frozenset())):
+            self._alike[folded] = alike | {asset}
         known = held.origins.get((tag, origin))
         if known is not None and known[0] >= version:
             return False

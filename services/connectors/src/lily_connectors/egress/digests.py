@@ -18,6 +18,11 @@ def asset_key(tenant: str, subject: str) -> UUID:
     return digest("asset", tenant, subject)
 
 
+def folded_key(tenant: str, subject: str) -> UUID:
+    """The same for all assets whose names differ by letter case alone: some engines know no other names."""
+    return digest("folded", tenant, subject.casefold())
+
+
 def identity_key(tenant: str, source: str, event_id: str) -> UUID:
     """The event's identity; also the id of its row in `notices`."""
     return digest("event", tenant, source, event_id)

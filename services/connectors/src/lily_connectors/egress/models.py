@@ -200,6 +200,8 @@ class EgressRegister(TenantOwned, Base):
     version: Mapped[str] = mapped_column(Text(collation="C"))
     live: Mapped[bool]
     content: Mapped[UUID | None]
+    #: `folded_key` of the asset; null in rows of before there was one.
+    folded: Mapped[UUID | None]
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 

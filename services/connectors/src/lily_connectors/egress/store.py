@@ -21,7 +21,7 @@ from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
 from lily_connectors.egress.connections import Connection
-from lily_connectors.egress.digests import digest
+from lily_connectors.egress.digests import digest, folded_key
 from lily_connectors.egress.notices import Notice
 from lily_connectors.egress.transitions import (
     Asset,
@@ -59,12 +59,12 @@ SELECT * FROM unnest(%s::text[], %s::uuid[]) ON CONFLICT DO NOTHING
 """
 _WRITE_REGISTERS: LiteralString = """
 INSERT INTO egress_registers AS held
-    (tenant, asset, family, register, kind, tag, member, version, live, content)
+    (tenant, asset, family, register, kind, tag, member, version, live, content, folded)
 SELECT * FROM unnest(%s::text[], %s::uuid[], %s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::text[],
-                     %s::text[], %s::bool[], %s::uuid[])
+                     %s::text[], %s::bool[], %s::uuid[], %s::uuid[])
 ON CONFLICT (tenant, asset, family, register) DO UPDATE
 SET kind = excluded.kind, tag = excluded.tag, version = excluded.version, live = excluded.live,
-    content = excluded.content, updated_at = now()
+    content = excluded.content, folded = excluded.folded, updated_at = now()
 WHERE excluded.version > held.version
 """
 _WRITE_NOTICES: LiteralString = """
@@ -178,7 +178,7 @@ async def write_batch(
         await connection.execute(
             _WRITE_SEEN, ([notice.tenant for notice in fresh], [notice.identity for notice in fresh])
         )
-    registers = _register_columns({notice.asset: notice.tenant for notice in fresh}, assets)
+    registers = _register_columns({notice.asset: notice for notice in fresh}, assets)
     if registers is not None:
         await connection.execute(_WRITE_REGISTERS, registers)
     if not deliveries:
@@ -215,12 +215,19 @@ async def give_back(connection: Connection, ids: Sequence[UUID], owner: int) -> 
 
 
 def _register_columns(
-    tenants: Mapping[UUID, str], assets: Mapping[UUID, Asset]
+    notices: Mapping[UUID, Notice], assets: Mapping[UUID, Asset]
 ) -> tuple[list[Any], ...] | None:
     # Sorted, so that two transactions never lock the same rows in opposite orders.
     rows = sorted(
         (
-            (tenants[asset_id], asset_id, digest(key.family), digest(key.family, key.member), key, held)
+            (
+                notices[asset_id].tenant,
+                asset_id,
+                digest(key.family),
+                digest(key.family, key.member),
+                key,
+                held,
+            )
             for asset_id, asset in assets.items()
             for key, held in asset.written.items()
         ),
@@ -239,6 +246,7 @@ def _register_columns(
         [row[5].version for row in rows],
         [row[5].live for row in rows],
         [row[5].content for row in rows],
+        [folded_key(row[0], notices[row[1]].subject) for row in rows],
     )
 
 
