@@ -32,8 +32,8 @@ async def follow(source: Source, positions: Positions, idle: float) -> AsyncIter
     number = -1
     while True:
         if number < feed.first:
-            # At the start, or left behind by the buffer.
-            if not feed.covers(positions):
+            # At the start, or left behind by the buffer; which may have moved on while the reader was closed.
+            while not feed.covers(positions):
                 async for entry in _catch_up(source, positions):
                     yield entry
             number = feed.first
