@@ -68,3 +68,6 @@ def test_what_was_noted_before_names_were_folded_is_found_by_its_own() -> None:
     view = TagView()
     view.tagged(asset_key("acme", NAMES[0]), None, "PII", "direct", "1", live=True)
     assert view.tags_in_any_case("acme", NAMES[0]) == {"PII"}
+    folded = folded_key("acme", NAMES[0])
+    view.tagged(asset_key("acme", NAMES[0]), folded, "GDPR", "direct", "2", live=True)
+    assert view.tags_in_any_case("acme", NAMES[0].upper()) == {"PII", "GDPR"}

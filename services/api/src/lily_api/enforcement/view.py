@@ -21,6 +21,8 @@ class _Asset:
     """`origins`: (tag, origin) -> (version, whether it is attached)."""
 
     grave: str = ""
+    #: `folded_key` of the asset, once it is known.
+    folded: UUID | None = None
     origins: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict)
     effective: frozenset[str] = NO_TAGS
 
@@ -35,8 +37,11 @@ class TagView:
 
     def __init__(self) -> None:
         self._assets: dict[UUID, _Asset] = {}
-        #: `folded_key` -> the assets that have it
-        self._alike: dict[UUID, frozenset[UUID]] = {}
+        #: `folded_key` -> the assets that have it, and their effective tags together
+        self._alike: dict[UUID, tuple[_Asset, ...]] = {}
+        self._together: dict[UUID, frozenset[str]] = {}
+        #: Noted before names were folded: found by their own names alone.
+        self._unfolded: set[UUID] = set()
         #: How often effective tags have changed.
         self.changes = 0
 
@@ -50,10 +55,8 @@ class TagView:
 
     def tags_in_any_case(self, tenant: str, name: str) -> frozenset[str]:
         """The effective tags of the assets whose names differ from this one by letter case at most, together."""
-        # What was noted before names were folded is found by its own name.
-        keys = self._alike.get(folded_key(tenant, name), frozenset()) | {asset_key(tenant, name)}
-        found = [held.effective for key in keys if (held := self._assets.get(key)) is not None]
-        return frozenset().union(*found) if found else NO_TAGS
+        found = self._together.get(folded_key(tenant, name), NO_TAGS)
+        return found | self.tags(tenant, name) if self._unfolded else found
 
     def take_notice(self, asset: UUID, folded: UUID, kind: str, register: str, version: str) -> bool:
         """A notice of type `kind`; returns whether effective tags are others now."""
@@ -69,8 +72,13 @@ class TagView:
     ) -> bool:
         """One origin of a tag, attached or not; returns whether effective tags are others now."""
         held = self._assets.setdefault(asset, _Asset())
-        if folded is not None and asset not in (alike := self._alike.get(folded, frozenset())):
-            self._alike[folded] = alike | {asset}
+        if held.folded is None and folded is not None:
+            held.folded = folded
+            self._unfolded.discard(asset)
+            self._alike[folded] = (*self._alike.get(folded, ()), held)
+            self._gather(folded)
+        elif held.folded is None:
+            self._unfolded.add(asset)
         known = held.origins.get((tag, origin))
         if known is not None and known[0] >= version:
             return False
@@ -90,5 +98,10 @@ class TagView:
         held.settle()
         if held.effective == before:
             return False
+        if held.folded is not None:
+            self._gather(held.folded)
         self.changes += 1
         return True
+
+    def _gather(self, folded: UUID) -> None:
+        self._together[folded] = NO_TAGS.union(*(held.effective for held in self._alike[folded]))
