@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
@@ -36,7 +35,6 @@ def serve(
     grace: Annotated[int, typer.Option(help="Seconds that open requests have at the end")] = 10,
 ) -> None:
     """Answer HTTP until SIGTERM; then finish what is open and stop."""
-    gc.disable()  # a sixth of the imports' time; the application sets it going again once all is loaded
     if limit_concurrency is not None:
         os.environ["LILY_MAX_CONCURRENCY"] = str(limit_concurrency)  # read by every worker
     from lily_api.server import ProblemProtocol
