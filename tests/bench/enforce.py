@@ -67,7 +67,7 @@ def measured(stack: Stack, point: Point, count: int) -> Row:
         **percentiles(times),
         "undisturbed": percentiles(undisturbed),
         "api_killed": percentiles(api_killed),
-        "kills": len(api_killed),
+        "kills": count // KILL_EVERY,
         "steal": steal.percent,
     }
     return Row(point.case, found, Gate(count, len(times), unmasked + count - len(times), 0))
