@@ -114,7 +114,7 @@ def trino_shop(engine: Stack) -> Iterator[TrinoShop]:
         made.put("mappings", "shop", table=f"lake.{made.schema}.{{table}}", asset=f"{root}/{{table}}")
         latest = f"lake.{made.schema}.{{table}}_latest"
         made.put("mappings", "shop-latest", table=latest, asset=f"{root}/{{table}}")
-        made.put("policies", "pii", tags=["PII"], action="mask", unless={"users": ["lily"]})
+        made.put("policies", "pii", tags=["PII"], action="mask", unless={"users": [TRINO_OPERATOR]})
         until(lambda: made.emails() == EMAILS, "the rows")
         until(lambda: made.emails("contacts_latest", "address") == EMAILS, "the rows of contacts")
         until(lambda: made.emails("partners_latest") == EMAILS, "the rows of partners")

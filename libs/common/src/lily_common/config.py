@@ -92,12 +92,11 @@ class Settings(BaseSettings):
 
     @property
     def enforce_operator_names(self) -> frozenset[str]:
-        return frozenset(filter(None, (name.strip() for name in self.enforce_operators.split(","))))
+        return frozenset(_listed(self.enforce_operators))
 
     @property
     def egress_allow_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        parts = (part.strip() for part in self.egress_allow.split(","))
-        return tuple(ip_network(part) for part in parts if part)
+        return tuple(map(ip_network, _listed(self.egress_allow)))
 
     def sqlalchemy_url(self) -> str:
         """POSTGRES_URI for SQLAlchemy's psycopg 3 dialect (sync and async alike)."""
@@ -106,6 +105,11 @@ class Settings(BaseSettings):
     def lake_table(self, name: str) -> str:
         """URI of a Delta table for Spark, e.g. `bronze/events` -> `s3a://lily-lake/bronze/events`."""
         return f"{self.lake_uri.rstrip('/')}/{name}"
+
+
+def _listed(text: str) -> list[str]:
+    """The parts of a comma-separated setting."""
+    return [part for each in text.split(",") if (part := each.strip())]
 
 
 @lru_cache(maxsize=1)

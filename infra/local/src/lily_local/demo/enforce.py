@@ -22,10 +22,11 @@ from lily_local.components.registry import DEFAULT
 from lily_local.demo.captured import CapturedShop, captured_shop, declare
 from lily_local.demo.checks import DemoError, require, until
 from lily_local.demo.stack import Phases, running
+from lily_local.environment import TRINO_OPERATOR
 from lily_local.trino.asking import ask
 
 EXTRA = ("connect", "trino")
-_ANALYST, _STEWARD = "ann", "lily"
+_ANALYST, _STEWARD = "ann", TRINO_OPERATOR
 _EMAILS = ["ann@example.org", "bo@example.org"]
 _MASKED = [None, None]
 _SECONDS = 60

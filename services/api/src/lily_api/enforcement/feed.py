@@ -43,6 +43,7 @@ class Enforcement:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self.operators = services.settings.enforce_operator_names
         self._limit = services.settings.enforce_stale_seconds
         self._beat_seconds = min(BEAT_SECONDS, self._limit / 3)
         self._asked = float("-inf")

@@ -36,7 +36,7 @@ async def enforcer(services: Services, tenant: str) -> Enforcer:
         declared.mappings,
         tags=lambda name: view.tags_in_any_case(tenant, name),
         blind=not current,
-        operators=services.settings.enforce_operator_names,
+        operators=enforcement.operators,
     )
 
 
